@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { startBrowser } from "./chromium.mjs";
+import { browserOrRefusal, pageFor } from "./chromium.mjs";
 import { Decimal128, Long, MongoClient, Server, freePort } from "./connection.mjs";
 
 const screenshots = process.env.PLIMSOLL_SCREENSHOTS ?? join(mkdtempSync(join(tmpdir(), "plimsoll-console-")), "screenshots");
@@ -32,11 +32,7 @@ before(async () => {
   await shop.collection("orders").find({ city: "Hull" }).toArray();
   await shop.command({ profile: 0 });
   await client.db("admin").command({ createUser: "ada", pwd: "secret", roles: ["readAnyDatabase", "clusterMonitor"] });
-  try {
-    browser = await startBrowser();
-  } catch (error) {
-    refusal = `no browser can be started: ${error.message.split("\n")[0]}`;
-  }
+  ({ browser, refusal } = await browserOrRefusal());
 });
 
 after(async () => {
@@ -48,14 +44,9 @@ after(async () => {
 
 /** A page that complains of errors and of what it asks other hosts for. */
 async function open({ port = consolePort, size = "laptop", scheme = "light" } = {}) {
-  const page = await browser.newPage();
   const own = `http://127.0.0.1:${port}/`;
-  page.complaints = [];
-  page.on("pageerror", (error) => page.complaints.push(`script: ${error}`));
+  const page = await pageFor(browser, { ...sizes[size], scheme, mayAsk: (url) => url.startsWith(own) });
   page.on("console", (message) => message.type() === "error" && !/status of 40[13]/.test(message.text()) && page.complaints.push(message.text()));
-  page.on("request", (request) => request.url().startsWith(own) || page.complaints.push(`asks for ${request.url()}`));
-  await page.setViewport(sizes[size]);
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   page.show = async (path, selector) => {
     await page.goto(`${own}#/${path}`);
     await page.waitForSelector(selector, WAIT);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { startBrowser } from "./chromium.mjs";
+import { browserOrRefusal, pageFor } from "./chromium.mjs";
 import { MongoClient, Server, freePort } from "./connection.mjs";
 
 const screenshots = process.env.PLIMSOLL_SCREENSHOTS ?? join(mkdtempSync(join(tmpdir(), "plimsoll-members-")), "screenshots");
@@ -24,11 +24,7 @@ before(async () => {
     server.consolePort = consolePort;
     members.push(server);
   }
-  try {
-    browser = await startBrowser();
-  } catch (error) {
-    refusal = `no browser can be started: ${error.message.split("\n")[0]}`;
-  }
+  ({ browser, refusal } = await browserOrRefusal());
 });
 
 after(async () => {
@@ -40,10 +36,7 @@ after(async () => {
 
 /** The page of a member. */
 async function open(member, viewport = { width: 1280, height: 800 }) {
-  const page = await browser.newPage();
-  page.complaints = [];
-  page.on("pageerror", (error) => page.complaints.push(`script: ${error}`));
-  await page.setViewport(viewport);
+  const page = await pageFor(browser, { ...viewport, scheme: "light", mayAsk: (url) => url.startsWith("http://127.0.0.1:") });
   await page.goto(`http://127.0.0.1:${member.consolePort}/#/members`);
   page.says = (text) => page.waitForFunction((wanted) => document.querySelector("main").innerText.includes(wanted), WAIT, text);
   page.states = () =>

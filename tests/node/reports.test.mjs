@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-import { startBrowser } from "./chromium.mjs";
+import { browserOrRefusal, pageFor } from "./chromium.mjs";
 import { Server } from "./connection.mjs";
 
 const binary = process.env.PLIMSOLL_BINARY;
@@ -43,12 +43,7 @@ function bench(name) {
 before(async () => {
   mkdirSync(screenshots, { recursive: true });
   server = await Server.start();
-  try {
-    browser = await startBrowser();
-  } catch (error) {
-    // A system without the libraries of a browser: the tests are skipped, visibly.
-    refusal = `no browser can be started: ${error.message.split("\n")[0]}`;
-  }
+  ({ browser, refusal } = await browserOrRefusal());
 });
 
 after(async () => {
@@ -61,14 +56,7 @@ after(async () => {
 async function look(file, name, expected) {
   for (const { width, height, name: size } of sizes) {
     for (const scheme of ["light", "dark"]) {
-      const page = await browser.newPage();
-      const complaints = [];
-      page.on("pageerror", (error) => complaints.push(`script: ${error}`));
-      page.on("request", (request) => {
-        if (!/^(file|data|blob):/.test(request.url())) complaints.push(`loads ${request.url()}`);
-      });
-      await page.setViewport({ width, height });
-      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      const page = await pageFor(browser, { width, height, scheme, mayAsk: (url) => /^(file|data|blob):/.test(url) });
       await page.goto(pathToFileURL(file).href, { waitUntil: "load" });
       const seen = await page.evaluate(() => ({
         across: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -79,7 +67,7 @@ async function look(file, name, expected) {
       }));
       await page.screenshot({ path: join(screenshots, `${name}-${size}-${scheme}.png`), fullPage: true });
       await page.close();
-      assert.deepEqual(complaints, []);
+      assert.deepEqual(page.complaints, []);
       assert.ok(seen.across <= 0, `${name} is wider than a ${size} by ${seen.across} pixels`);
       assert.ok(seen.data && seen.smallest >= 12, `${name}: text of ${seen.smallest} pixels`);
       assert.equal(seen.ground === "rgb(255, 255, 255)", scheme === "light", `${name} in ${scheme}: ${seen.ground}`);

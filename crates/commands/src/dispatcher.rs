@@ -311,14 +311,20 @@ impl Dispatcher {
         if context.closes_connection.get() {
             return Ok(Outcome::CloseConnection);
         }
-        let result = result.map_err(|error| context.name_interruption(error));
+        let result = result.map_err(|error| context.operation.name_interruption(error));
         if !matches!(result, Ok(Outcome::WaitForTopologyChange(_))) {
-            diagnostics::finished(&context, command, reply.len(), result.as_ref().err());
-            if result.is_ok() {
-                query_statistics::note(&context, command);
-            }
+            self.record(&context, command, reply.len(), result.as_ref().err());
         }
         result
+    }
+
+    /// A command has ended: it is counted, and recorded.
+    fn record(&self, context: &Context<'_>, command: &Declaration, reply_bytes: usize, error: Option<&CommandError>) {
+        let (server, recording) = (&self.server, context.recording());
+        diagnostics::finished(recording, server.counting(), server.traces.as_ref(), command, reply_bytes, error);
+        if error.is_none() {
+            query_statistics::note(&server.query_statistics, recording, server.queries(), command);
+        }
     }
 
     /// Runs the command's handler; again, when its collection was dropped under it. What it was asked for it does with what is there then, or it
@@ -458,7 +464,7 @@ impl CommandTable for Dispatcher {
         registry::refusal(name)
     }
 
-    fn run_inside(&self, context: &Context<'_>, database: &str, command: &RawDocument) -> Result<()> {
+    fn run_inside(&self, operation: &Operation<'_>, database: &str, command: &RawDocument) -> Result<()> {
         let first =
             document::elements(command).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
         let body = document_of(|body| {
@@ -473,7 +479,7 @@ impl CommandTable for Dispatcher {
             attempt: Attempt::First,
             is_legacy: false,
         };
-        let mut client = context.server.connect(context.connection, context.slot.client.clone());
+        let mut client = self.server.connect(operation.connection(), operation.slot().client.clone());
         // The command that it is a part of was allowed.
         client.login = Login::of_server();
         let mut reply = Vec::new();

@@ -19,13 +19,12 @@ use crate::state::admission::Admission;
 use crate::state::audit::Audit;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_figures::CommandFigures;
-use crate::state::context::{OperationCounts, ServerContext, ServerFacts};
+use crate::state::context::{ServerContext, ServerFacts};
 use crate::state::default_concerns::DefaultConcerns;
 use crate::state::fail_points::FailPoints;
 use crate::state::fsync_lock::FsyncLock;
 use crate::state::namespace_usage::NamespaceUsage;
 use crate::state::operations::Operations;
-use crate::state::parameters::Parameters;
 use crate::state::profiler::Profiler;
 use crate::state::query_settings::QuerySettings;
 use crate::state::query_statistics::QueryStatistics;
@@ -66,9 +65,9 @@ impl ServerContext {
             default_concerns: DefaultConcerns::default(),
             query_settings: QuerySettings::new(memory.budget().clone()),
             query_statistics: QueryStatistics::new(memory.budget()),
-            counts: OperationCounts::default(),
+            counts: Arc::default(),
             session_timeout: TIMEOUT,
-            parameters: Parameters::default(),
+            parameters: Arc::default(),
             usage: NamespaceUsage::new(memory.budget()),
             timestamps: Arc::default(),
             figures: CommandFigures::new(&mut registry::declarations()),
@@ -77,7 +76,7 @@ impl ServerContext {
             fsync_lock: FsyncLock::default(),
             started: clock.monotonic(),
             access: AccessControl::new(facts.authorization, random, hooks.decoy_secret()),
-            writing: Writing::new(store.clone(), clock.clone(), object_ids),
+            writing: Arc::new(Writing::new(store.clone(), clock.clone(), object_ids)),
             topology: Topology::new(process_id, hooks.set_members()),
             tells_of_stop: AtomicBool::new(false),
             store,

@@ -1,7 +1,7 @@
 // Databases and collections: their sizes, and of one its indexes with how often each is used.
 
 import { all, command } from "./api.js";
-import { bytes, count, duration, el, failure, fill, panel, table, when } from "./elements.js";
+import { bytes, count, duration, el, fill, lookedUp, panel, table, when } from "./elements.js";
 
 const INTERNAL = ["admin", "config", "local"];
 
@@ -50,10 +50,8 @@ const bar = (share) =>
   el("span", { class: "bar", "aria-hidden": "true" }, el("i", { styles: { width: `${Math.max(share * 100, share > 0 ? 1 : 0)}%` } }));
 
 async function list(main, { signal }) {
-  const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
   const search = el("input", { type: "search", placeholder: "Part of a name", "aria-label": "Filter collections" });
-  fill(main, el("header", { class: "head" }, el("h1", null, "Collections"), search), body);
-  try {
+  await lookedUp(main, signal, el("header", { class: "head" }, el("h1", null, "Collections"), search), async (body) => {
     const found = [];
     for (const database of await databases(signal)) {
       const inside = await collections(database, {}, signal).catch(() => []);
@@ -62,7 +60,6 @@ async function list(main, { signal }) {
       );
       if (rows.length > 0) found.push({ database, rows });
     }
-    if (signal.aborted) return;
     const largest = Math.max(1, ...found.flatMap(({ rows }) => rows.map(({ stats }) => stats.totalSize ?? 0)));
     const draw = () => {
       const wanted = search.value.toLowerCase();
@@ -111,9 +108,7 @@ async function list(main, { signal }) {
     };
     search.addEventListener("input", draw);
     draw();
-  } catch (error) {
-    if (!signal.aborted) fill(body, failure(error));
-  }
+  });
 }
 
 const properties = ({ spec = {} }) =>
@@ -168,19 +163,14 @@ function latencies(of) {
 }
 
 async function one(main, { signal, path: [database, name] }) {
-  const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
-  fill(
-    main,
-    el(
-      "header",
-      { class: "head" },
-      el("p", { class: "crumbs" }, link(["collections"], "Collections"), " / ", database),
-      el("h1", null, name),
-      el("div", { class: "buttons" }, link(["query", database, name], "Query")),
-    ),
-    body,
+  const head = el(
+    "header",
+    { class: "head" },
+    el("p", { class: "crumbs" }, link(["collections"], "Collections"), " / ", database),
+    el("h1", null, name),
+    el("div", { class: "buttons" }, link(["query", database, name], "Query")),
   );
-  try {
+  await lookedUp(main, signal, head, async () => {
     const [collection] = await collections(database, { name }, signal);
     if (!collection) throw new Error(`There is no collection ${database}.${name}.`);
     const stats = await statistics(database, collection, signal);
@@ -189,11 +179,9 @@ async function one(main, { signal, path: [database, name] }) {
       collection.type === "view"
         ? [[], []]
         : await Promise.all([stage({ $indexStats: {} }).catch(() => []), stage({ $collStats: { latencyStats: {} } }).catch(() => [])]);
-    if (signal.aborted) return;
     const figure = (title, value) => el("div", { class: "figure" }, el("span", null, title), el("b", null, value));
     const options = JSON.stringify(collection.options ?? {}, null, 2);
-    fill(
-      body,
+    return [
       el(
         "div",
         { class: "figures" },
@@ -213,13 +201,14 @@ async function one(main, { signal, path: [database, name] }) {
         panel("Options", options === "{}" ? el("p", { class: "empty" }, "None.") : el("pre", null, options)),
       ),
       stats.capped && el("p", null, link(["rings", database, name], "See how the ring lies on disk")),
-    );
-  } catch (error) {
-    if (!signal.aborted) fill(body, failure(error));
-  }
+    ];
+  });
 }
 
+/** A page of all there are, or of the one that its path names. */
+export const listOrOne = (list, one) => (main, context) => (context.path.length >= 2 ? one(main, context) : list(main, context));
+
 /** The page: all collections, or one. */
-export const show = (main, context) => (context.path.length >= 2 ? one(main, context) : list(main, context));
+export const show = listOrOne(list, one);
 
 export { link };

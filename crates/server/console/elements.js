@@ -141,6 +141,18 @@ export function failure(error) {
   return el("div", { class: "banner bad", role: "alert" }, `${error.message}${code}`);
 }
 
+/** A page with its head at once, and below it what `look` gives or puts there when that is there, or why it is not. */
+export async function lookedUp(main, signal, head, look) {
+  const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
+  fill(main, head, body);
+  try {
+    const found = await look(body);
+    if (found && !signal.aborted) fill(body, found);
+  } catch (error) {
+    if (!signal.aborted) fill(body, failure(error));
+  }
+}
+
 /** A dialog over the page. `build(close)` gives its children; gives what `close` is told, or undefined when it is left. */
 export function dialog(title, build, kind = "") {
   return new Promise((resolve) => {

@@ -1,8 +1,8 @@
 // Capped collections: how the documents of each lie in its file, around and around.
 
 import { all, command } from "./api.js";
-import { collections, databases, link } from "./collections.js";
-import { bytes, count, el, failure, fill, panel, svg, table } from "./elements.js";
+import { collections, databases, link, listOrOne } from "./collections.js";
+import { bytes, count, el, lookedUp, panel, svg, table } from "./elements.js";
 
 /** Documents whose places are drawn. */
 const DRAWN = 20000;
@@ -23,49 +23,38 @@ export function fragmentation(positions) {
 }
 
 async function list(main, { signal }) {
-  const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
-  fill(
-    main,
-    el(
-      "header",
-      { class: "head" },
-      el("h1", null, "Rings"),
-      el("p", { class: "faint" }, "Capped collections: each lies in a file of its own, one document behind the other."),
-    ),
-    body,
+  const head = el(
+    "header",
+    { class: "head" },
+    el("h1", null, "Rings"),
+    el("p", { class: "faint" }, "Capped collections: each lies in a file of its own, one document behind the other."),
   );
-  try {
+  await lookedUp(main, signal, head, async () => {
     const rows = [];
     for (const database of await databases(signal)) {
       const capped = await collections(database, { "options.capped": true }, signal).catch(() => []);
       for (const { name } of capped)
         rows.push({ database, name, stats: await command(database, { collStats: name }, signal).catch(() => ({})) });
     }
-    if (signal.aborted) return;
-    fill(
-      body,
-      panel(
-        undefined,
-        table(
-          [
-            { name: "Collection", class: "wide", cell: ({ database, name }) => link(["rings", database, name], `${database}.${name}`) },
-            { name: "Documents", number: true, cell: ({ stats }) => count(stats.count) },
-            { name: "Data", number: true, cell: ({ stats }) => bytes(stats.size) },
-            { name: "Capped at", number: true, cell: ({ stats }) => bytes(stats.maxSize) },
-            {
-              name: "Full",
-              cell: ({ stats }) =>
-                el("meter", { min: 0, max: 1, value: stats.maxSize ? stats.size / stats.maxSize : 0, "aria-label": "Full" }),
-            },
-          ],
-          rows,
-          { label: "Capped collections", empty: 'There are none. createCollection("name", { capped: true, size: … }) makes one.' },
-        ),
+    return panel(
+      undefined,
+      table(
+        [
+          { name: "Collection", class: "wide", cell: ({ database, name }) => link(["rings", database, name], `${database}.${name}`) },
+          { name: "Documents", number: true, cell: ({ stats }) => count(stats.count) },
+          { name: "Data", number: true, cell: ({ stats }) => bytes(stats.size) },
+          { name: "Capped at", number: true, cell: ({ stats }) => bytes(stats.maxSize) },
+          {
+            name: "Full",
+            cell: ({ stats }) =>
+              el("meter", { min: 0, max: 1, value: stats.maxSize ? stats.size / stats.maxSize : 0, "aria-label": "Full" }),
+          },
+        ],
+        rows,
+        { label: "Capped collections", empty: 'There are none. createCollection("name", { capped: true, size: … }) makes one.' },
       ),
     );
-  } catch (error) {
-    if (!signal.aborted) fill(body, failure(error));
-  }
+  });
 }
 
 const at = (share, radius) =>
@@ -142,16 +131,11 @@ function line(places, length) {
 }
 
 async function one(main, { signal, path: [database, name] }) {
-  const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
-  fill(
-    main,
-    el("header", { class: "head" }, el("p", { class: "crumbs" }, link(["rings"], "Rings"), " / ", database), el("h1", null, name)),
-    body,
-  );
-  try {
+  const crumbs = el("p", { class: "crumbs" }, link(["rings"], "Rings"), " / ", database);
+  const head = el("header", { class: "head" }, crumbs, el("h1", null, name));
+  await lookedUp(main, signal, head, async () => {
     const stats = await command(database, { collStats: name }, signal);
     const places = await all(database, { plimsollPositions: name, cursor: { batchSize: 5000 } }, DRAWN, signal);
-    if (signal.aborted) return;
     const length = Math.max(
       1,
       stats.maxSize ?? 0,
@@ -161,8 +145,7 @@ async function one(main, { signal, path: [database, name] }) {
     const figure = (title, value, more) =>
       el("div", { class: "figure" }, el("span", null, title), el("b", null, value), more && el("small", null, more));
     const linear = fragmentation(places.map(({ position }) => position));
-    fill(
-      body,
+    return [
       el(
         "div",
         { class: "figures" },
@@ -175,11 +158,9 @@ async function one(main, { signal, path: [database, name] }) {
         ? el("p", { class: "empty" }, "No document yet.")
         : el("div", { class: "two" }, panel("The file as a ring", circle(places, length)), panel("Place by age", line(places, length))),
       stats.count > places.length && el("p", { class: "faint" }, `Drawn are the ${count(places.length)} oldest.`),
-    );
-  } catch (error) {
-    if (!signal.aborted) fill(body, failure(error));
-  }
+    ];
+  });
 }
 
 /** The page: all rings, or one. */
-export const show = (main, context) => (context.path.length >= 2 ? one(main, context) : list(main, context));
+export const show = listOrOne(list, one);

@@ -35,14 +35,14 @@ pub(super) fn run_allowed<T>(
     allowed?;
     let audited = command.audit.map(|tell| tell(command, request)).unwrap_or_default();
     if !audited.is_empty() {
-        server.prepare_audit()?;
+        server.audit_trail().prepare()?;
     }
     let before = access_change_count();
     let result = server.access.note_changes(|| run(client));
     let code = result.as_ref().map_or_else(|error| error.code, |_| 0);
     let is_told = !audited.is_empty();
     for event in audited {
-        server.write_audit(actor(client), event.kind, &event.param, code)?;
+        server.audit_trail().write(actor(client), event.kind, &event.param, code)?;
     }
     // Somebody else's change, too, is told twice rather than not at all.
     if !is_told && access_change_count() != before && result.is_ok() {
@@ -50,7 +50,7 @@ pub(super) fn run_allowed<T>(
             param.string("ns", &namespace(command.name, request.database, Some(request.body)));
             param.string("operation", command.name);
         })?;
-        server.write_audit(actor(client), "directAuthMutation", &param, code)?;
+        server.audit_trail().write(actor(client), "directAuthMutation", &param, code)?;
     }
     result
 }
@@ -69,7 +69,7 @@ fn tell_check(
         _ => return Ok(()),
     };
     let param = document_of(|param| write_check(&found.declaration, request, param))?;
-    server.write_audit(actor(client), "authCheck", &param, code)
+    server.audit_trail().write(actor(client), "authCheck", &param, code)
 }
 
 fn actor(client: &ClientContext) -> Actor<'_> {

@@ -45,7 +45,7 @@ pub(super) fn to_be_told(
     if result.is_ok() && concern.is_unacknowledged() {
         return result;
     }
-    context.release_ticket();
+    context.place().give_up();
     // An error is told once it is certain, however long the client wants to wait for its writes.
     let longest = concern.time_limit.filter(|_| result.is_ok());
     if !wait(store, &context.operation, end, longest)? {

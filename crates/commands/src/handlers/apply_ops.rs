@@ -20,13 +20,26 @@ use crate::request::declaration::{Changes, Class, Declaration, Needs, WithoutCli
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::EVERYTHING;
-use crate::state::context::Context;
+use crate::state::acknowledgement::Acknowledging;
+use crate::state::changing::Changing;
+use crate::state::command_table::CommandTable;
 
 /// How deep `applyOps` may be in `applyOps`.
 const DEPTH_MAX: usize = 10;
 
+/// What operations are done with.
+pub(crate) struct Applying<'a> {
+    /// Those on documents.
+    changing: Changing<'a>,
+    /// Those on definitions.
+    commands: &'a dyn CommandTable,
+}
+
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let applying = Applying { changing: context.changing(), commands: context.commands };
+        run(&applying, &context.acknowledging(), arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         audit: Some(audit_events::as_named),
@@ -40,7 +53,8 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    applying: &Applying<'_>,
+    acknowledging: &Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -58,15 +72,15 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    applying.changing.operation.set_time_limit(arguments.generic.max_time)?;
     let operations = target.required(Field::documents)?;
     let mut done = 0;
-    let applied = apply_all(context, &operations, 0, &mut done);
+    let applied = apply_all(applying, &operations, 0, &mut done);
     write_results(reply, done, operations.len(), applied.is_err());
     match applied {
         Ok(()) => {
             write_concern_error(
-                arguments.generic.write_concern.wait_for_all(&context.server.store, &context.server.replica_set),
+                arguments.generic.write_concern.wait_for_all(acknowledging.store, acknowledging.replica_set),
                 reply,
             );
             Ok(())
@@ -82,10 +96,10 @@ fn write_results(reply: &mut DocumentWriter<'_>, done: usize, tried: usize, has_
     });
 }
 
-fn apply_all(context: &Context<'_>, operations: &[&RawDocument], depth: usize, done: &mut usize) -> Result<()> {
+fn apply_all(applying: &Applying<'_>, operations: &[&RawDocument], depth: usize, done: &mut usize) -> Result<()> {
     for operation in operations {
-        context.operation.check_interrupt()?;
-        Operation::read(operation)?.apply(context, depth)?;
+        applying.changing.operation.check_interrupt()?;
+        Operation::read(operation)?.apply(applying, depth)?;
         *done += 1;
     }
     Ok(())
@@ -129,21 +143,23 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn apply(&self, context: &Context<'_>, depth: usize) -> Result<()> {
+    fn apply(&self, applying: &Applying<'_>, depth: usize) -> Result<()> {
+        let changing = &applying.changing;
+        let collection = || self.collection(&changing.writing.store);
         match self.kind {
             "n" => Ok(()),
-            "i" => documents::insert(context, &self.collection(context)?, self.object),
-            "u" => documents::update(context, &self.collection(context)?, self.object, self.second),
-            "d" => documents::delete(context, &self.collection(context)?, self.object),
+            "i" => documents::insert(changing, &collection()?, self.object),
+            "u" => documents::update(changing, &collection()?, self.object, self.second),
+            "d" => documents::delete(changing, &collection()?, self.object),
             "c" => match elements(self.object).next() {
-                Some(first) if first.name() == "applyOps" => self.apply_nested(context, first.value(), depth + 1),
-                _ => definitions::apply(context, self.namespace, self.uuid, self.object),
+                Some(first) if first.name() == "applyOps" => self.apply_nested(applying, first.value(), depth + 1),
+                _ => definitions::apply(applying, self.namespace, self.uuid, self.object),
             },
             other => Err(CommandError::failed_to_parse(format!("invalid op type '{other}'"))),
         }
     }
 
-    fn apply_nested(&self, context: &Context<'_>, operations: RawBsonRef<'_>, depth: usize) -> Result<()> {
+    fn apply_nested(&self, applying: &Applying<'_>, operations: RawBsonRef<'_>, depth: usize) -> Result<()> {
         if depth > DEPTH_MAX {
             return Err(CommandError::failed_to_parse("Too many nested applyOps"));
         }
@@ -164,7 +180,7 @@ impl<'a> Operation<'a> {
                 _ => Err(CommandError::failed_to_parse("an operation has to be a document")),
             })
             .collect();
-        apply_all(context, &listed?, depth, &mut 0)
+        apply_all(applying, &listed?, depth, &mut 0)
     }
 }
 

@@ -22,14 +22,16 @@ use transaction::{FeedEntry, Topic};
 
 use crate::DocumentWriter;
 use crate::handlers::crud::aggregate::AggregateArguments;
-use crate::handlers::crud::pipeline_host::CommandHost;
+use crate::handlers::crud::pipeline_host::{CommandHost, PipelineOpening};
 use crate::handlers::crud::query_arguments::{query, variables};
 use crate::handlers::tail::{Tail, Tailing};
 use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
-use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::state::context::Context;
+use crate::state::client_cursors::{
+    BatchLimit, ClientCursor, CursorSource, CursorWork, FIRST_BATCH_DOCUMENTS, write_first_batch,
+};
 use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 use events::{Event, EventSources, SharedEvent};
 use follower::{ChangeSource, Progress};
 use options::{ChangeStreamOptions, Scope};
@@ -63,24 +65,24 @@ fn first_name(stage: Option<&RawDocument>) -> Option<&str> {
 
 /// Opens a change stream.
 pub(crate) fn open(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    cursors: &CursorWork<'_>,
     parsed: &AggregateArguments<'_>,
     session: Option<Uuid>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let server = context.server;
+    let reading = opening.reading;
     let (stage, rest) = parsed.stages.split_first().ok_or_else(|| CommandError::bad_value("an empty pipeline"))?;
     let options = ChangeStreamOptions::parse(stage, &parsed.namespace)?;
     let (rest, splits) = check_rest(rest)?;
-    let topic = topic_of(context, &options, rest, parsed);
+    let topic = topic_of(reading, &options, rest, parsed);
     // Before the place is looked up, so that nothing that comes after it is missed.
-    let tail = Tail::new(&server.store, topic, Tailing::Awaiting);
+    let tail = Tail::new(reading.queries.store, topic, Tailing::Awaiting);
     let progress = Arc::new(Progress::default());
-    let source = ChangeSource::open(sources_of(context), options, &tail, progress.clone())?;
+    let source = ChangeSource::open(sources_of(reading), options, &tail, progress.clone())?;
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
-    let pipeline =
-        Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context.reading(), parsed.declared)?))?;
-    let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));
+    let pipeline = Pipeline::parse(rest, &PipelineContext::new(namespace, variables(reading, parsed.declared)?))?;
+    let host = Arc::new(CommandHost::new(opening, parsed.namespace.database(), DiskUse::Allowed));
     let results = match rest {
         [] => Results::Events(Box::new(source)),
         _ => {
@@ -95,12 +97,12 @@ pub(crate) fn open(
     let stream = ChangeStream { results, tail, progress, before_last: None, last: None, splits, fragments: Vec::new() };
     let cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(stream)).with_session(session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, false, reply)
+    write_first_batch(cursors, cursor, limit, false, reply)
 }
 
 /// What a stream is about. A `$match` that comes first is part of it, so that streams with the same one share its work, and none is woken in vain.
 fn topic_of(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     options: &ChangeStreamOptions,
     rest: &[&RawDocument],
     parsed: &AggregateArguments<'_>,
@@ -115,15 +117,15 @@ fn topic_of(
         is_usual && is_same_for_all(filter.as_bytes())
     });
     // What is wrong with a filter is said when the pipeline is parsed.
-    let shared = filter
-        .and_then(|filter| Some((filter, query(Some(filter), &variables(context.reading(), None).ok()?).ok()?.filter)));
+    let shared =
+        filter.and_then(|filter| Some((filter, query(Some(filter), &variables(reading, None).ok()?).ok()?.filter)));
     let Some((source, filter)) = shared else {
         let name = format!("changes of {scope:?}");
         let interest = Box::new(move |entry: &Arc<FeedEntry>| concern(&scope, entry) != Concern::None);
         return Topic { name, interest, delivers: true, cost };
     };
     let name = format!("changes of {scope:?} that match {:x?}", source.as_bytes());
-    let (sources, options) = (sources_of(context), options.clone());
+    let (sources, options) = (sources_of(reading), options.clone());
     let interest = move |entry: &Arc<FeedEntry>| match concern(&scope, entry) {
         Concern::None => false,
         Concern::Definition => true,
@@ -134,8 +136,8 @@ fn topic_of(
 }
 
 /// What the events of a stream are made from.
-fn sources_of(context: &Context<'_>) -> EventSources {
-    EventSources::new(context.server.queries(), context.server.clock.clone())
+fn sources_of(reading: Reading<'_>) -> EventSources {
+    EventSources::new(reading.queries, reading.clock.clone())
 }
 
 /// Processor time that an event of a stream takes, roughly.

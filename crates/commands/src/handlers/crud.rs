@@ -8,6 +8,7 @@ pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod distinct;
 mod ended_statement;
+mod executor_source;
 pub(crate) mod explain;
 pub(crate) mod file_md5;
 pub(crate) mod find;

@@ -14,19 +14,21 @@ use planner::{CanonicalQuery, DiskUse};
 use super::oplog_entries::{self, COLLECTION, DATABASE};
 use crate::DocumentWriter;
 use crate::handlers::crud::find_arguments::FindArguments;
-use crate::handlers::crud::pipeline_host::CommandHost;
+use crate::handlers::crud::pipeline_host::{CommandHost, PipelineOpening};
 use crate::handlers::crud::query_arguments::variables;
 use crate::handlers::read_source::OPLOG;
 use crate::handlers::tail::{Tail, Tailing};
 use crate::request::arguments::Arguments;
 use crate::request::error::{CommandError, Result};
-use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::state::context::Context;
+use crate::state::client_cursors::{
+    BatchLimit, ClientCursor, CursorSource, CursorWork, FIRST_BATCH_DOCUMENTS, write_first_batch,
+};
 use crate::state::operations::Operation;
 
 /// Runs `find` on the oplog.
 pub(crate) fn find(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    cursors: &CursorWork<'_>,
     parsed: &FindArguments<'_>,
     arguments: &Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
@@ -34,39 +36,38 @@ pub(crate) fn find(
     let tailing = parsed.tailing();
     let is_backward = parsed.is_naturally_backward()?;
     let stages = parsed.as_stages();
-    let source = entries(context, parsed.filter, is_backward)?;
-    let results = run_pipeline(context, &stages, source)?;
-    let tail = (tailing != Tailing::No).then(|| Tail::of_oplog(&context.server.store, tailing));
+    let source = entries(opening, parsed.filter, is_backward)?;
+    let results = run_pipeline(opening, &stages, source)?;
+    let tail = (tailing != Tailing::No).then(|| Tail::of_oplog(opening.reading.queries.store, tailing));
     if tail.is_none() {
-        context.operation.set_time_limit(arguments.generic.max_time)?;
+        opening.operation.set_time_limit(arguments.generic.max_time)?;
     }
     let cursor = ClientCursor::new(OPLOG.to_owned(), Box::new(OplogResults::new(results, tail)))
         .with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, parsed.is_single_batch || parsed.limit == 1, reply)
+    write_first_batch(cursors, cursor, limit, parsed.is_single_batch || parsed.limit == 1, reply)
 }
 
-fn entries(context: &Context<'_>, filter: Option<&RawDocument>, is_backward: bool) -> Result<BoxSource> {
-    let terms = context.server.replica_set.terms();
-    oplog_entries::entries(&context.server.store, terms, filter, is_backward)
+fn entries(opening: PipelineOpening<'_>, filter: Option<&RawDocument>, is_backward: bool) -> Result<BoxSource> {
+    oplog_entries::entries(opening.reading.queries.store, opening.terms(), filter, is_backward)
 }
 
-fn run_pipeline(context: &Context<'_>, stages: &[RawDocumentBuf], source: BoxSource) -> Result<PipelineCursor> {
+fn run_pipeline(opening: PipelineOpening<'_>, stages: &[RawDocumentBuf], source: BoxSource) -> Result<PipelineCursor> {
     let stages: Vec<&RawDocument> = stages.iter().map(|stage| &**stage).collect();
     let namespace = aggregation::Namespace::new(DATABASE, COLLECTION);
-    let pipeline = Pipeline::parse(&stages, &PipelineContext::new(namespace, variables(context.reading(), None)?))?;
-    let host = Arc::new(CommandHost::new(context, DATABASE, DiskUse::Allowed));
+    let pipeline = Pipeline::parse(&stages, &PipelineContext::new(namespace, variables(opening.reading, None)?))?;
+    let host = Arc::new(CommandHost::new(opening, DATABASE, DiskUse::Allowed));
     Ok(pipeline.run(source, host)?)
 }
 
 /// How many entries match, after skip and limit.
 pub(crate) fn count_entries(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
 ) -> Result<u64> {
     let (mut found, end) = (0, query.limit.map(|limit| limit.saturating_add(query.skip)));
-    for_each_match(context, query, filter, |_| {
+    for_each_match(opening, query, filter, |_| {
         found += 1;
         end.is_none_or(|end| found < end)
     })?;
@@ -75,14 +76,14 @@ pub(crate) fn count_entries(
 
 /// The different values of a field among the entries that match.
 pub(crate) fn distinct(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
     key: &str,
 ) -> Result<ValueList> {
     let (mut found, path) = (DistinctValues::default(), FieldPath::new(key));
     let mut added = Ok(());
-    for_each_match(context, query, filter, |entry| {
+    for_each_match(opening, query, filter, |entry| {
         added = found.add_document(entry, &path);
         added.is_ok()
     })?;
@@ -92,14 +93,14 @@ pub(crate) fn distinct(
 
 /// Calls `visit` with each entry that matches, for as long as it returns `true`. `filter` is the query's, as it was sent.
 fn for_each_match(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
     mut visit: impl FnMut(&RawDocument) -> bool,
 ) -> Result<()> {
-    let mut entries = entries(context, filter, false)?;
+    let mut entries = entries(opening, filter, false)?;
     while let Some(entry) = entries.next()? {
-        context.operation.check_interrupt()?;
+        opening.operation.check_interrupt()?;
         if query.filter.matches(&entry)? && !visit(&entry) {
             break;
         }

@@ -17,8 +17,9 @@ use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
-use crate::state::client_cursors::{BatchLimit, ClientCursor, ListedDocuments, write_first_batch};
-use crate::state::context::Context;
+use crate::state::changing::Changing;
+use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorWork, ListedDocuments, write_first_batch};
+use crate::state::defining::Defining;
 use crate::state::operations::Operation;
 use crate::state::queries::Queries;
 
@@ -115,13 +116,14 @@ fn check_is_free(queries: Queries<'_>, namespace: &Namespace) -> Result<()> {
 ///
 /// # Errors
 /// InvalidNamespace (73); Location50791.
-pub(crate) fn check_may_write(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+pub(crate) fn check_may_write(changing: &Changing<'_>, namespace: &Namespace) -> Result<()> {
+    let queries = changing.reading.queries;
     let is_of_buckets = namespace.collection().starts_with(time_series::PREFIX);
-    if !(is_of_buckets && context.server.store.catalog().lookup(namespace.as_str()).is_some()) {
+    if !(is_of_buckets && queries.store.catalog().lookup(namespace.as_str()).is_some()) {
         check_may_create(namespace)?;
     }
-    views::refuse(context.server.queries(), namespace)?;
-    if context.session.transaction().is_some() && namespace.collection().starts_with("system.") {
+    views::refuse(queries, namespace)?;
+    if changing.reading.is_in_transaction() && namespace.collection().starts_with("system.") {
         let message = format!("Cannot write to system collection {namespace} within a transaction.");
         return Err(CommandError::numbered(50791, message));
     }
@@ -168,13 +170,13 @@ pub(crate) fn take_generic<'a>(arguments: &mut Arguments<'a>, field: Field<'a>) 
 /// Waits until a change of definitions is as safe as the client asked for. Every later command sees it, and a later
 /// write that is durable makes it durable, too, as the oplog has one order.
 fn acknowledge(
-    context: &mut Context<'_>,
+    defining: &Defining<'_>,
     concern: WriteConcern,
     commit: Option<&CommitInfo>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    if context.session.transaction().is_none() {
-        write_concern_error(concern.wait(context, commit), reply);
+    if !defining.reading().is_in_transaction() {
+        write_concern_error(concern.wait(&defining.acknowledging, commit), reply);
     }
     Ok(())
 }
@@ -201,7 +203,7 @@ fn batch_size(cursor: Field<'_>) -> Result<Option<u64>> {
 
 /// Replies with a cursor over a list.
 pub(crate) fn write_list(
-    context: &Context<'_>,
+    cursors: &CursorWork<'_>,
     arguments: &Arguments<'_>,
     namespace: String,
     batch_size: Option<u64>,
@@ -212,8 +214,8 @@ pub(crate) fn write_list(
     let limit = BatchLimit { documents: batch_size.filter(|size| *size < documents.len() as u64) };
     let source = Box::new(ListedDocuments::new(documents));
     let cursor = ClientCursor::new(namespace, source).with_session(arguments.generic.session);
-    let cursor = cursor.with_transaction(context.session.txn_number());
-    write_first_batch(context, cursor, limit, false, reply)
+    let cursor = cursor.with_transaction(cursors.txn_number);
+    write_first_batch(cursors, cursor, limit, false, reply)
 }
 
 /// Whether a document is wanted by an optional filter.

@@ -27,7 +27,7 @@ use crate::state::access_control::names::{QualifiedName, RoleName, UserName};
 use crate::state::access_control::stored_role::StoredRole;
 use crate::state::access_control::stored_user::StoredUser;
 use crate::state::accounts::Accounts;
-use crate::state::context::Context;
+use crate::state::acknowledgement::Acknowledging;
 
 /// What all commands that change users and roles declare.
 const fn changing(name: &'static str, help: &'static str) -> Declaration {
@@ -55,15 +55,14 @@ fn target_name(accounts: Accounts<'_>, arguments: &Arguments<'_>) -> Result<Qual
 
 /// A command that changes something: when that is done, waits as its write concern asks.
 fn changed(
-    context: &mut Context<'_>,
+    accounts: Accounts<'_>,
+    acknowledging: Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
     change: impl FnOnce(Accounts<'_>, &mut Arguments<'_>, &mut DocumentWriter<'_>) -> Result<()>,
 ) -> Result<()> {
-    change(context.accounts(), &mut arguments, reply)?;
-    context.release_ticket();
-    let server = context.server;
-    write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
+    change(accounts, &mut arguments, reply)?;
+    write_concern_error(acknowledging.wait_for_all(&arguments.generic.write_concern), reply);
     Ok(())
 }
 

@@ -1,18 +1,14 @@
-//! Commands about logical sessions. What ends with a session is in [`crate::state::session_end`].
+//! Commands about logical sessions. What they work with is in [`crate::state::session_control`].
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument, Uuid};
-use transaction::{Session, Store};
+use transaction::Session;
 
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::state::access_control::names::UserName;
-use crate::state::client_cursors::ClientCursors;
-use crate::state::context::Context;
-use crate::state::operations::{Operation, Operations};
-use crate::state::session_end;
+use crate::state::session_control::SessionControl;
 
 pub(crate) mod end_sessions;
 pub(crate) mod kill_all_sessions;
@@ -22,49 +18,7 @@ pub(crate) mod listed;
 pub(crate) mod refresh_sessions;
 pub(crate) mod start_session;
 
-/// What these commands work with.
-pub(crate) struct SessionControl<'c, 'a> {
-    pub(crate) store: &'c Store,
-    cursors: &'c ClientCursors,
-    operations: &'c Operations,
-    operation: &'c Operation<'a>,
-    user: Option<&'c Arc<UserName>>,
-}
-
-impl<'c, 'a> SessionControl<'c, 'a> {
-    pub(crate) fn of(context: &'c Context<'a>) -> Self {
-        Self {
-            store: &context.server.store,
-            cursors: &context.server.cursors,
-            operations: &context.server.operations,
-            operation: &context.operation,
-            user: context.login.user(),
-        }
-    }
-
-    /// Ends sessions; some of them when the command is to stop.
-    fn end(&self, sessions: &HashSet<Uuid>) -> Result<()> {
-        session_end::end(self.store, self.cursors, sessions, &|| self.operation.check_interrupt())
-    }
-
-    /// Ends sessions with what runs in them, but for the command that asks for it.
-    fn kill(&self, sessions: &HashSet<Uuid>) -> Result<()> {
-        self.operations.kill_of_sessions(sessions, self.operation);
-        self.end(sessions)
-    }
-
-    /// The ids of all sessions that there are.
-    fn all(&self) -> HashSet<Uuid> {
-        self.store.sessions().all().iter().map(|session| session.id()).collect()
-    }
-
-    /// The command has begun a session, or goes on with it: it is its user's, if it is nobody's yet.
-    fn claim(&self, session: &Session) {
-        if let Some(user) = self.user {
-            session.claim(|| user.clone());
-        }
-    }
-
+impl SessionControl<'_> {
     /// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.
     fn named(&self, arguments: &mut Arguments<'_>) -> Result<HashSet<Uuid>> {
         let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;

@@ -4,7 +4,7 @@
 
 use crate::state::access_control::AccessControl;
 use crate::state::context::Context;
-use crate::state::operations::CheckInterrupt;
+use crate::state::operations::Operation;
 use crate::state::rights::Rights;
 use crate::state::writing::Writing;
 
@@ -16,7 +16,7 @@ pub(crate) struct Accounts<'a> {
     pub(crate) access: &'a AccessControl,
     pub(crate) writing: &'a Writing,
     pub(crate) rights: Rights<'a>,
-    pub(crate) operation: &'a dyn CheckInterrupt,
+    pub(crate) operation: &'a Operation<'a>,
 }
 
 impl Context<'_> {

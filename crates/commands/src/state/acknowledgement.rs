@@ -1,7 +1,8 @@
 //! Waiting until a write is as safe as its write concern asks for ([`crate::request::write_concern`]).
 //!
-//! Called by every command that writes, at its end; by `dispatcher` beside an error.
+//! Called by every command that writes, at its end; by `dispatcher` beside an error. [`Acknowledging`] is what such a command waits with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
@@ -11,8 +12,42 @@ use transaction::{Acknowledgement, CommitInfo, Leadership, Store, TransactionErr
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::{Members, WriteConcern};
 use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::place::Place;
 use crate::state::replica_set::ReplicaSet;
 use platform::{WaitKind, waiting};
+
+/// What it takes to wait until a command's write is safe.
+#[derive(Clone, Copy)]
+pub(crate) struct Acknowledging<'a> {
+    pub(crate) store: &'a Arc<Store>,
+    pub(crate) replica_set: &'a ReplicaSet,
+    pub(crate) operation: &'a Operation<'a>,
+    place: Place<'a>,
+}
+
+impl Context<'_> {
+    /// What it takes to wait until its write is safe.
+    pub(crate) fn acknowledging(&self) -> Acknowledging<'_> {
+        Acknowledging {
+            store: &self.server.store,
+            replica_set: &self.server.replica_set,
+            operation: &self.operation,
+            place: self.place(),
+        }
+    }
+}
+
+impl Acknowledging<'_> {
+    /// Gives the command's place up, and waits for everything committed so far.
+    ///
+    /// # Errors
+    /// Those of [`WriteConcern::wait_for_all`].
+    pub(crate) fn wait_for_all(&self, concern: &WriteConcern) -> Result<()> {
+        self.place.give_up();
+        concern.wait_for_all(self.store, self.replica_set)
+    }
+}
 
 /// How long news of other members are waited for at a time.
 const NEWS_WAIT: Duration = Duration::from_millis(20);
@@ -71,27 +106,26 @@ impl WriteConcern {
     /// Waits until every later read sees a commit, and until it is durable if that was asked for. A command that has changed nothing
     /// waits for everything that was committed before: what it found as it wanted it may be what somebody else, or the same client,
     /// has written a moment ago, and a power loss must not take that away from who was told that it is safe.
-    pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
+    pub(crate) fn wait(&self, with: &Acknowledging<'_>, commit: Option<&CommitInfo>) -> Result<()> {
         if self.durable || matches!(self.members, Members::Number(_)) {
-            context.release_ticket();
+            with.place.give_up();
         }
-        let store = &context.server.store;
+        let Acknowledging { store, replica_set, operation, .. } = *with;
         let is_durable = self.durable && !store.is_confirming();
         match (commit, is_durable) {
             (None, false) => {}
-            (None, true) => return self.wait_for_all_of(context),
+            (None, true) => return self.wait_for_all_of(with),
             (Some(commit), false) => store.acknowledge(commit, Acknowledgement::Visible)?,
             (Some(commit), true) => waiting(WaitKind::Log, || self.wait_durable(store, commit))?,
         }
-        self.check_satisfiable(&context.server.replica_set)?;
-        let is_over = || context.operation.check_locked().is_err();
-        self.wait_for_members(store, &context.server.replica_set, &is_over)
+        self.check_satisfiable(replica_set)?;
+        let is_over = || operation.check_locked().is_err();
+        self.wait_for_members(store, replica_set, &is_over)
     }
 
     /// As [`WriteConcern::wait_for_all`], for a command.
-    pub(crate) fn wait_for_all_of(&self, context: &Context<'_>) -> Result<()> {
-        let server = context.server;
-        waiting(WaitKind::Log, || self.wait_for_all(&server.store, &server.replica_set))
+    pub(crate) fn wait_for_all_of(&self, with: &Acknowledging<'_>) -> Result<()> {
+        waiting(WaitKind::Log, || self.wait_for_all(with.store, with.replica_set))
     }
 
     fn wait_durable(&self, store: &Store, commit: &CommitInfo) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! `dispatcher` asks for a ticket before it runs a command that reads or writes documents; health and administrative
 //! commands need none. Reads and writes have a gate each, so that reads do not queue behind writes that are being paced. A
-//! ticket is given back when the command ends, or before it waits for the disk or for data (`Context::release_ticket`): what
+//! ticket is given back when the command ends, or before it waits for the disk or for data (`Place::give_up`): what
 //! is counted are commands that use processors, pages and locks.
 //!
 //! ```text
@@ -97,26 +97,35 @@ pub(crate) struct Ticket<'a> {
     gate: &'a Gate,
     /// Whether who has it has worked for long.
     is_long: Cell<bool>,
+    is_given_back: Cell<bool>,
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.gate.release();
-        self.gate.foreground.note_ended();
-        if !self.is_long.get() {
-            self.gate.foreground.note_finished();
-        }
+        self.give_back();
     }
 }
 
 impl<'a> Ticket<'a> {
     fn new(gate: &'a Gate) -> Ticket<'a> {
         gate.foreground.note_begun();
-        Ticket { gate, is_long: Cell::new(false) }
+        Ticket { gate, is_long: Cell::new(false), is_given_back: Cell::new(false) }
     }
 }
 
 impl Ticket<'_> {
+    /// Gives it back, once, before it is dropped.
+    fn give_back(&self) {
+        if self.is_given_back.replace(true) {
+            return;
+        }
+        self.gate.release();
+        self.gate.foreground.note_ended();
+        if !self.is_long.get() {
+            self.gate.foreground.note_finished();
+        }
+    }
+
     /// Gives the place to the first who waits, and waits for another at the end of the queue, however long that takes.
     /// Whether there were any.
     fn let_others_pass(&self) -> bool {
@@ -319,7 +328,13 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
-                        let ticket = admission.admit(Class::Write, || false).unwrap();
+                        // Where others keep the processors busy, patience may be over.
+                        let ticket = loop {
+                            match admission.admit(Class::Write, || false) {
+                                Ok(ticket) => break ticket,
+                                Err(error) => assert_eq!(error.code_name, "IngressRequestRateLimitExceeded"),
+                            }
+                        };
                         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::yield_now();
                         running.fetch_sub(1, Ordering::SeqCst);

@@ -11,15 +11,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bson::{DateTime, RawDocument};
+use platform::Clock;
 use query_language::filter::{Filter, FilterOptions};
 
 use crate::DocumentWriter;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::redaction::redacted;
+use crate::state::access_control::AccessControl;
 use crate::state::access_control::login::Login;
 use crate::state::access_control::names::{UserName, write_roles};
 use crate::state::context::{Context, ServerContext};
+use crate::state::parameters::Parameters;
+use crate::state::server_hooks::ServerHooks;
 
 /// Events whose `param` may have values of documents in it.
 const CARRY_DOCUMENTS: [&str; 2] = ["authCheck", "applyOps"];
@@ -108,9 +112,20 @@ impl Audit {
     }
 }
 
-impl ServerContext {
+/// What events are made of, and where they go. Made by `ServerContext`.
+#[derive(Clone, Copy)]
+pub(crate) struct AuditTrail<'a> {
+    audit: &'a Audit,
+    hooks: &'a dyn ServerHooks,
+    clock: &'a dyn Clock,
+    /// Where the identities of connections come from.
+    access: &'a AccessControl,
+    parameters: &'a Parameters,
+}
+
+impl AuditTrail<'_> {
     /// Before something that is told when it has happened.
-    pub(crate) fn prepare_audit(&self) -> Result<()> {
+    pub(crate) fn prepare(&self) -> Result<()> {
         if !self.audit.is_on() {
             return Ok(());
         }
@@ -118,12 +133,12 @@ impl ServerContext {
     }
 
     /// Tells something that has happened, with the code of what came of it.
-    pub(crate) fn write_audit(&self, actor: Actor<'_>, kind: &str, param: &RawDocument, result: i32) -> Result<()> {
+    pub(crate) fn write(&self, actor: Actor<'_>, kind: &str, param: &RawDocument, result: i32) -> Result<()> {
         if !self.audit.is_on() {
             return Ok(());
         }
         let Some(sink) = self.hooks.audit() else { return Ok(()) };
-        let event = self.audit_event(actor, kind, param, result)?;
+        let event = self.event(actor, kind, param, result)?;
         if let Some(AuditFilter(filter)) = &self.audit.filter
             && !filter.matches(&event)?
         {
@@ -132,13 +147,7 @@ impl ServerContext {
         sink.write(&event).map_err(refused)
     }
 
-    fn audit_event(
-        &self,
-        actor: Actor<'_>,
-        kind: &str,
-        param: &RawDocument,
-        result: i32,
-    ) -> Result<bson::RawDocumentBuf> {
+    fn event(&self, actor: Actor<'_>, kind: &str, param: &RawDocument, result: i32) -> Result<bson::RawDocumentBuf> {
         let login = actor.login;
         document_of(|event| {
             event.string("atype", kind);
@@ -161,6 +170,19 @@ impl ServerContext {
             event.int32("result", result);
         })
     }
+}
+
+impl ServerContext {
+    /// Where it tells what happens.
+    pub(crate) fn audit_trail(&self) -> AuditTrail<'_> {
+        AuditTrail {
+            audit: &self.audit,
+            hooks: &*self.hooks,
+            clock: &*self.clock,
+            access: &self.access,
+            parameters: &self.parameters,
+        }
+    }
 
     /// Begins a new file of the audit log; `None`: it has none.
     pub fn rotate_audit_log(&self) -> Option<std::result::Result<(), String>> {
@@ -178,35 +200,48 @@ impl ServerContext {
                 param.embed("startupOptions", &self.facts.configuration);
             }
         })?;
-        self.write_audit(Actor { login: &login, client: "" }, kind, &param, 0)
+        self.audit_trail().write(Actor { login: &login, client: "" }, kind, &param, 0)
     }
 }
 
+/// What a command's client does is told so. Made by `Context`.
+#[derive(Clone, Copy)]
+pub(crate) struct Auditing<'a> {
+    pub(crate) trail: AuditTrail<'a>,
+    pub(crate) actor: Actor<'a>,
+}
+
 impl Context<'_> {
+    /// How it is told what its client does.
+    pub(crate) fn auditing(&self) -> Auditing<'_> {
+        let actor = Actor { login: self.login, client: &self.slot.client };
+        Auditing { trail: self.server.audit_trail(), actor }
+    }
+}
+
+impl Auditing<'_> {
     /// Tells of what the command's client has done.
-    pub(crate) fn audit(&self, kind: &str, result: i32, write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<()> {
-        if !self.server.audit.is_on() {
+    pub(crate) fn tell(&self, kind: &str, result: i32, write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<()> {
+        if !self.trail.audit.is_on() {
             return Ok(());
         }
-        let actor = Actor { login: self.login, client: &self.slot.client };
-        self.server.write_audit(actor, kind, &document_of(write)?, result)
+        self.trail.write(self.actor, kind, &document_of(write)?, result)
     }
 
     /// Tells what the client says of itself. It may connect though that cannot be written: it has not done anything yet.
-    pub(crate) fn audit_metadata(&self, metadata: &RawDocument) {
-        let told = self.audit("clientMetadata", 0, |param| {
-            param.document("localEndpoint", |local| write_local(self.login, local));
+    pub(crate) fn tell_metadata(&self, connection: u64, metadata: &RawDocument) {
+        let told = self.tell("clientMetadata", 0, |param| {
+            param.document("localEndpoint", |local| write_local(self.actor.login, local));
             param.embed("clientMetadata", metadata);
         });
         if let Err(error) = told {
-            let connection = self.connection;
             tracing::error!(target: "control", connection, reason = %error.message, "a client is missing in the audit log");
         }
     }
 
     /// Tells of a login.
-    pub(crate) fn audit_login(&self, user: &UserName, mechanism: &str, result: i32) -> Result<()> {
-        self.audit("authenticate", result, |param| {
+    pub(crate) fn tell_login(&self, user: &UserName, mechanism: &str, result: i32) -> Result<()> {
+        self.tell("authenticate", result, |param| {
             user.write("user", param);
             param.string("mechanism", mechanism);
         })

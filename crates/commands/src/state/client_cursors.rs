@@ -22,7 +22,7 @@ use platform::command_memory::{self, measure_unreserved};
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
 
 pub(crate) use self::figures::{CursorFigures, IdleCursor};
-pub(crate) use self::first_batch::write_first_batch;
+pub(crate) use self::first_batch::{CursorWork, write_first_batch};
 use crate::request::document_writer::ArrayWriter;
 use crate::request::error::{CommandError, Result};
 use crate::request::stable_api::ApiParameters;

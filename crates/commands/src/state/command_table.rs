@@ -6,7 +6,7 @@ use bson::RawDocument;
 
 use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
 
 /// See the module's head.
 pub(crate) trait CommandTable {
@@ -24,5 +24,5 @@ pub(crate) trait CommandTable {
     ///
     /// # Errors
     /// The command's own.
-    fn run_inside(&self, context: &Context<'_>, database: &str, command: &RawDocument) -> Result<()>;
+    fn run_inside(&self, operation: &Operation<'_>, database: &str, command: &RawDocument) -> Result<()>;
 }

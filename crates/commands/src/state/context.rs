@@ -8,11 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use bson::oid::ObjectId;
-use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
-use executor::{ExecutionTotals, QueryExecutor};
 use platform::{Clock, WorkingMemory};
-use transaction::{DefinitionScope, Leadership, ReadView, Store, Waiting, WriteContext};
+use transaction::{Leadership, ReadView, Store};
 
 use crate::request::declaration::Class;
 use crate::request::error::CommandError;
@@ -25,8 +22,8 @@ use crate::state::backups::Backups;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_table::CommandTable;
 use crate::state::default_concerns::DefaultConcerns;
-use crate::state::execution_notes::{Detail, Execution, ExecutionNotes};
-use crate::state::fail_points::{FailPoints, error_of};
+use crate::state::execution_notes::ExecutionNotes;
+use crate::state::fail_points::FailPoints;
 use crate::state::issued_timestamps::IssuedTimestamps;
 pub(crate) use crate::state::operation_counts::{OperationCounts, count};
 use crate::state::operations::{Operation, OperationSlot, Operations};
@@ -92,7 +89,7 @@ pub struct ServerContext {
     pub(crate) index_filters: Arc<planner::IndexFilters>,
     pub(crate) cursors: ClientCursors,
     pub(crate) operations: Operations,
-    pub(crate) counts: OperationCounts,
+    pub(crate) counts: Arc<OperationCounts>,
     pub(crate) timestamps: Arc<IssuedTimestamps>,
     pub(crate) topology: Topology,
     /// Whether clients have been told that writes have stopped.
@@ -103,7 +100,7 @@ pub struct ServerContext {
     pub(crate) started: Duration,
     /// How long a session lives without being used.
     pub(crate) session_timeout: Duration,
-    pub(crate) parameters: crate::state::parameters::Parameters,
+    pub(crate) parameters: Arc<crate::state::parameters::Parameters>,
     pub(crate) usage: crate::state::namespace_usage::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Arc<Admission>,
@@ -112,7 +109,7 @@ pub struct ServerContext {
     pub(crate) default_concerns: DefaultConcerns,
     pub(crate) query_settings: QuerySettings,
     pub(crate) query_statistics: QueryStatistics,
-    pub(crate) writing: Writing,
+    pub(crate) writing: Arc<Writing>,
     pub(crate) access: AccessControl,
     pub(crate) audit: Audit,
     pub(crate) backups: Backups,
@@ -286,16 +283,6 @@ impl ServerContext {
     pub(crate) fn uptime(&self) -> Duration {
         self.clock.monotonic().saturating_sub(self.started)
     }
-
-    /// Lends the reusable buffers of a write.
-    pub(crate) fn with_write_context<T>(&self, write: impl FnOnce(&mut WriteContext) -> T) -> T {
-        self.writing.with_context(write)
-    }
-
-    /// A new ObjectId.
-    pub(crate) fn new_object_id(&self) -> ObjectId {
-        self.writing.new_object_id()
-    }
 }
 
 /// The state of one connection.
@@ -332,7 +319,7 @@ impl ClientContext {
     }
 }
 
-/// What a handler is given.
+/// What a handler is given. It says what it uses of it through views, which the other files of `state` make of it.
 pub(crate) struct Context<'a> {
     pub(crate) server: &'a Arc<ServerContext>,
     pub(crate) connection: u64,
@@ -350,115 +337,4 @@ pub(crate) struct Context<'a> {
     /// Whether a fail point wants the connection closed in place of a reply.
     pub(crate) closes_connection: Cell<bool>,
     pub(crate) notes: ExecutionNotes,
-}
-
-impl<'a> Context<'a> {
-    /// Keeps transactions out of collections whose definitions are to change, once none that is open uses them.
-    pub(crate) fn exclude_transactions(
-        &self,
-        scope: &DefinitionScope,
-    ) -> Result<transaction::Exclusion<'a>, CommandError> {
-        let operation = &self.operation;
-        let server: &'a Arc<ServerContext> = self.server;
-        let excluded = server.store.exclude_transactions(scope, &|| operation.check_interrupt().is_err());
-        excluded.map_err(|error| self.name_interruption(error.into()))
-    }
-}
-
-impl Context<'_> {
-    /// How much is to be noted of what the command does.
-    pub(crate) fn detail(&self) -> Detail {
-        let is_wanted = self.server.profiler.may_record(self.operation.elapsed());
-        if is_wanted { Detail::WithPlan } else { Detail::Counts }
-    }
-
-    /// Notes all that an executor has done.
-    pub(crate) fn note_executor(&self, executor: &QueryExecutor) {
-        self.notes.add_execution(Execution::of(executor, self.detail()), &ExecutionTotals::default());
-    }
-
-    /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
-    pub(crate) fn release_ticket(&mut self) {
-        self.operation.turn().end_early();
-        self.server.hooks.command_waits();
-    }
-
-    /// The collection of a name, created without options if there is none: what a write into nothing does.
-    pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
-        if let Some(collection) = self.reading().collection(namespace)? {
-            return Ok(collection);
-        }
-        let store = &self.server.store;
-        self.server.prepare_audit()?;
-        let created = match self.session.transaction() {
-            None => store.collection_or_create(namespace)?,
-            Some(transaction) => {
-                match store.create_in_transaction(transaction, namespace, CollectionOptions::default()) {
-                    Ok(created) => created,
-                    Err(error) => match self.reading().collection(namespace)? {
-                        // Somebody else just has created it.
-                        Some(collection) if error.is_namespace_exists() => return Ok(collection),
-                        _ => return Err(error.into()),
-                    },
-                }
-            }
-        };
-        self.audit("createCollection", 0, |param| param.string("ns", &namespace.to_string()))?;
-        Ok(created)
-    }
-
-    /// Lends the reusable buffers of a write: for a statement, if the command is a retryable write, or as a part of its transaction.
-    pub(crate) fn write<T>(
-        &self,
-        statement: i32,
-        details: StatementDetails,
-        write: impl FnOnce(&mut WriteContext) -> T,
-    ) -> T {
-        let written = self.server.with_write_context(|context| {
-            context.set_statement(self.session.statement(statement, details));
-            context.set_transaction(self.session.transaction().cloned());
-            context.set_waiting(self.waiting());
-            write(context)
-        });
-        self.after_write(statement);
-        written
-    }
-
-    /// How long its writes wait.
-    pub(crate) fn waiting(&self) -> Waiting {
-        Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() }
-    }
-
-    /// Before a statement of a write: a fail point may have it fail.
-    pub(crate) fn before_write(&self) -> Result<(), CommandError> {
-        if !self.session.is_retryable_write() {
-            return Ok(());
-        }
-        let Some(fault) = self.server.fail_points.strike_write(false) else { return Ok(()) };
-        self.closes_connection.set(fault.closes_connection);
-        match fault.error_code {
-            Some(code) => Err(error_of(code, "onPrimaryTransactionalWrite")),
-            None => Ok(()),
-        }
-    }
-
-    /// After a statement of a write that has changed something: a fail point may have the connection closed.
-    fn after_write(&self, statement: i32) {
-        let is_done = || self.session.is_retryable_write() && self.session.executed(statement).is_some();
-        if self.server.fail_points.is_active()
-            && is_done()
-            && let Some(fault) = self.server.fail_points.strike_write(true)
-        {
-            self.closes_connection.set(fault.closes_connection);
-        }
-    }
-
-    /// An interruption that only says that there was one, as what it was.
-    pub(crate) fn name_interruption(&self, error: CommandError) -> CommandError {
-        const INTERRUPTED: i32 = 11601;
-        if error.code != INTERRUPTED {
-            return error;
-        }
-        self.operation.check_interrupt().err().unwrap_or(error)
-    }
 }

@@ -3,6 +3,8 @@
 //! Used by `dispatcher` (from before a command waits for its place until its end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
 //! Every connection has a slot of its own, so that registering a command touches nothing shared.
 
+mod operation;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,6 +19,7 @@ use platform::{Clock, OverBudget};
 use query_language::{ErrorKind, QueryError};
 use transaction::WaitInterrupt;
 
+pub(crate) use self::operation::Operation;
 use crate::DocumentWriter;
 use crate::request::declaration::{Declaration, WithoutClient};
 use crate::request::error::{CommandError, Result};
@@ -24,7 +27,7 @@ use crate::request::secrets::write_without_secrets;
 use crate::request::stable_api::ApiParameters;
 use crate::state::access_control::names::UserName;
 use crate::state::admission::Turn;
-use crate::state::fail_points::{FailPoint, FailPoints};
+use crate::state::fail_points::FailPoints;
 
 /// Bytes of a command that are kept for `currentOp`.
 pub(crate) const COMMAND_BYTES_MAX: usize = 4096;
@@ -77,19 +80,6 @@ pub(crate) struct OperationSlot {
     /// Of the server.
     is_stopping: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
-}
-
-/// A command that asks between its steps whether to go on.
-pub(crate) trait CheckInterrupt {
-    /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
-    /// here, so that others come to their turn: nothing may be locked.
-    fn check_interrupt(&self) -> Result<()>;
-}
-
-impl CheckInterrupt for Operation<'_> {
-    fn check_interrupt(&self) -> Result<()> {
-        Operation::check_interrupt(self)
-    }
 }
 
 impl OperationSlot {
@@ -162,17 +152,9 @@ pub(crate) struct Queued(Arc<OperationSlot>);
 /// A command that this thread has in hand and that is listed; it may have no place yet.
 pub(crate) struct Registered<'a> {
     operations: &'a Operations,
-    slot: &'a OperationSlot,
+    slot: &'a Arc<OperationSlot>,
     started: Duration,
     _queued: Option<Queued>,
-}
-
-/// The command that is running on this thread.
-pub(crate) struct Operation<'a> {
-    registered: Registered<'a>,
-    deadline: Option<Duration>,
-    turn: Turn<'a>,
-    api: ApiParameters,
 }
 
 impl Operations {
@@ -220,7 +202,7 @@ impl Operations {
     /// Lists a command that has a thread now; one that was `queued` is listed already.
     pub(crate) fn register<'a>(
         &'a self,
-        slot: &'a OperationSlot,
+        slot: &'a Arc<OperationSlot>,
         found: &Declaration,
         database: &str,
         command: &[u8],
@@ -313,7 +295,7 @@ impl Operations {
     pub(crate) fn kill_of_sessions(&self, sessions: &HashSet<bson::Uuid>, own: &Operation<'_>) {
         for (operation, slot, _) in self.running() {
             let is_named = operation.session.is_some_and(|session| sessions.contains(&session));
-            if is_named && !std::ptr::eq(&*slot, own.registered.slot) {
+            if is_named && !std::ptr::eq(&*slot, &**own.slot()) {
                 slot.end.store(KILLED, Ordering::Relaxed);
             }
         }
@@ -400,80 +382,7 @@ impl<'a> Registered<'a> {
 
     /// It runs.
     pub(crate) fn begin(self, turn: Turn<'a>, api: ApiParameters) -> Operation<'a> {
-        Operation { registered: self, deadline: None, turn, api }
-    }
-}
-
-impl<'a> Operation<'a> {
-    /// Sets the time limit, counted from when the command came.
-    ///
-    /// # Errors
-    /// It is over: the command has waited for so long.
-    pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
-        let Registered { operations, slot, started, .. } = self.registered;
-        let Some(limit) = limit else { return Ok(()) };
-        let deadline = match operations.fail_points.strike_time_limit() {
-            None => started + limit,
-            Some(FailPoint::NoTimeIsOver) => return Ok(()),
-            Some(_) => started,
-        };
-        self.deadline = Some(deadline);
-        slot.deadline_nanos.store(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        slot.check(self.deadline)
-    }
-
-    /// Time since the command came.
-    pub(crate) fn elapsed(&self) -> Duration {
-        let Registered { operations, started, .. } = self.registered;
-        operations.clock.monotonic().saturating_sub(started)
-    }
-
-    /// How long it has waited for its place.
-    pub(crate) fn waited_for_place(&self) -> Duration {
-        self.turn.began().saturating_sub(self.registered.started)
-    }
-
-    /// See [`CheckInterrupt`].
-    pub(crate) fn check_interrupt(&self) -> Result<()> {
-        self.turn.check();
-        self.check_locked()
-    }
-
-    /// As `check_interrupt`, for where something is locked: it never waits.
-    pub(crate) fn check_locked(&self) -> Result<()> {
-        let Registered { slot, .. } = self.registered;
-        slot.check(self.deadline)
-    }
-
-    /// As `check_interrupt`, for where what the command holds may have grown: fails, too, when the memory budget has no room for that.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.check_interrupt()?;
-        check_memory()
-    }
-
-    /// The connection that it came by.
-    pub(crate) fn connection(&self) -> u64 {
-        self.registered.slot.connection
-    }
-
-    /// It changes something, and goes on when its client goes away.
-    pub(crate) fn goes_on_without_client(&self) {
-        self.registered.slot.running.lock().1.ends_with_client = false;
-    }
-
-    /// Its place among the running commands.
-    pub(crate) fn turn(&self) -> &Turn<'a> {
-        &self.turn
-    }
-
-    /// What it has said of the stable API.
-    pub(crate) fn api(&self) -> ApiParameters {
-        self.api
-    }
-
-    /// When its time is over.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.deadline
+        Operation::new(self, turn, api)
     }
 }
 

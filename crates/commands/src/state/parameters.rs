@@ -94,13 +94,42 @@ fn set_audit_of_success(server: &ServerContext, field: Field<'_>) -> Result<()> 
     Ok(())
 }
 
+/// The parameters of a server: all that `getParameter` and `setParameter` see of it.
+#[derive(Clone, Copy)]
+pub(crate) struct ServerParameters<'a>(&'a ServerContext);
+
+impl ServerContext {
+    /// Its parameters.
+    pub(crate) fn server_parameters(&self) -> ServerParameters<'_> {
+        ServerParameters(self)
+    }
+}
+
+impl ServerParameters<'_> {
+    /// Writes the value of one under a name.
+    pub(crate) fn write(self, parameter: &Parameter, name: &str, out: &mut DocumentWriter<'_>) {
+        (parameter.read)(self.0, name, out);
+    }
+
+    /// Changes one.
+    ///
+    /// # Errors
+    /// The value is none that it may have.
+    pub(crate) fn change(self, change: Change, field: Field<'_>) -> Result<()> {
+        change(self.0, field)
+    }
+}
+
+/// How a parameter is changed.
+pub(crate) type Change = fn(&ServerContext, Field<'_>) -> Result<()>;
+
 /// A parameter.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     /// Writes its value under a name.
-    pub(crate) read: fn(&ServerContext, &str, &mut DocumentWriter<'_>),
+    read: fn(&ServerContext, &str, &mut DocumentWriter<'_>),
     /// Changes it; `None`: it can not be changed while the server runs.
-    pub(crate) set: Option<fn(&ServerContext, Field<'_>) -> Result<()>>,
+    pub(crate) set: Option<Change>,
     /// Whether there is a way to set it when the server is started.
     pub(crate) is_of_startup: bool,
 }
@@ -114,7 +143,7 @@ const fn fixed(name: &'static str, read: fn(&ServerContext, &str, &mut DocumentW
 const fn changeable(
     name: &'static str,
     read: fn(&ServerContext, &str, &mut DocumentWriter<'_>),
-    set: fn(&ServerContext, Field<'_>) -> Result<()>,
+    set: Change,
 ) -> Parameter {
     Parameter { name, read, set: Some(set), is_of_startup: false }
 }

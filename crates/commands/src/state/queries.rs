@@ -19,7 +19,25 @@ pub(crate) struct Queries<'s> {
     pub(crate) plan_cache: &'s Arc<PlanCache>,
     pub(crate) index_filters: &'s Arc<IndexFilters>,
     pub(crate) memory: &'s WorkingMemory,
-    pub(crate) parameters: &'s Parameters,
+    pub(crate) parameters: &'s Arc<Parameters>,
+}
+
+/// The same for what outlives its command.
+#[derive(Clone)]
+pub(crate) struct OwnedQueries {
+    store: Arc<Store>,
+    plan_cache: Arc<PlanCache>,
+    index_filters: Arc<IndexFilters>,
+    memory: WorkingMemory,
+    parameters: Arc<Parameters>,
+}
+
+impl OwnedQueries {
+    /// Lends them.
+    pub(crate) fn lend(&self) -> Queries<'_> {
+        let OwnedQueries { store, plan_cache, index_filters, memory, parameters } = self;
+        Queries { store, plan_cache, index_filters, memory, parameters }
+    }
 }
 
 impl ServerContext {
@@ -36,6 +54,17 @@ impl ServerContext {
 }
 
 impl Queries<'_> {
+    /// The same for what outlives its command.
+    pub(crate) fn to_owned(self) -> OwnedQueries {
+        OwnedQueries {
+            store: self.store.clone(),
+            plan_cache: self.plan_cache.clone(),
+            index_filters: self.index_filters.clone(),
+            memory: self.memory.clone(),
+            parameters: self.parameters.clone(),
+        }
+    }
+
     /// What the executor works with.
     pub(crate) fn services(&self) -> QueryServices {
         QueryServices {

@@ -19,7 +19,7 @@ pub(crate) struct Reading<'a> {
     /// The database that the request names.
     pub(crate) database: &'a str,
     pub(crate) queries: Queries<'a>,
-    pub(crate) clock: &'a dyn Clock,
+    pub(crate) clock: &'a Arc<dyn Clock>,
     /// What has been said of shapes of queries.
     pub(crate) settings: &'a QuerySettings,
     transaction: Option<&'a Arc<Transaction>>,
@@ -33,7 +33,7 @@ impl Context<'_> {
         Reading {
             database: self.request.database,
             queries: self.server.queries(),
-            clock: &*self.server.clock,
+            clock: &self.server.clock,
             settings: &self.server.query_settings,
             transaction: self.session.transaction(),
             snapshot: self.snapshot.as_ref(),
@@ -58,6 +58,11 @@ impl Reading<'_> {
             Some(transaction) => Some(transaction.read_view()),
             None => self.snapshot.cloned(),
         }
+    }
+
+    /// The transaction that the command is a part of.
+    pub(crate) fn transaction(&self) -> Option<&Arc<Transaction>> {
+        self.transaction
     }
 
     /// Whether the command is a part of a transaction.

@@ -112,19 +112,133 @@ impl TypedState for Last {
     }
 }
 
-/// The states of an accumulator of a type that is known.
-#[derive(Debug)]
-struct Typed<A> {
-    new: A,
-    sizes: Sizes,
-    states: Vec<A>,
+/// A state as it lies among the others of its accumulator: in its own place, or in a box.
+trait State: std::fmt::Debug + Send + Sized {
+    /// What new ones are made from.
+    type Pattern: std::fmt::Debug + Send;
+
+    /// Bytes that one takes, beside what its values take elsewhere.
+    const BYTES: usize;
+
+    /// What is noted when there is none yet.
+    fn no_sizes(pattern: &Self::Pattern) -> Sizes;
+
+    /// A new one; what it takes elsewhere is noted.
+    ///
+    /// # Errors
+    /// Those of [`AccumulatorExpression::new_state`].
+    fn begin(
+        pattern: &Self::Pattern,
+        expression: &AccumulatorExpression,
+        context: &EvaluationContext<'_>,
+        sizes: &mut Sizes,
+    ) -> Result<Self>;
+
+    /// Whether a value may make it larger.
+    fn may_grow(slot: Slot) -> bool;
+
+    fn memory_bytes(&self) -> usize;
+
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()>;
+
+    fn accumulator(&self) -> &dyn Accumulator;
+
+    fn accumulator_mut(&mut self) -> &mut dyn Accumulator;
 }
 
-/// The states of any accumulator.
-#[derive(Debug, Default)]
-struct Boxed {
+/// Of a type that is known.
+impl<A: TypedState + 'static> State for A {
+    type Pattern = A;
+
+    const BYTES: usize = size_of::<A>();
+
+    fn no_sizes(pattern: &A) -> Sizes {
+        Sizes { elsewhere: 0, largest: Accumulator::memory_bytes(pattern) }
+    }
+
+    #[inline]
+    fn begin(pattern: &A, _: &AccumulatorExpression, _: &EvaluationContext<'_>, _: &mut Sizes) -> Result<A> {
+        Ok(pattern.clone())
+    }
+
+    #[inline]
+    fn may_grow(slot: Slot) -> bool {
+        <A as TypedState>::may_grow(slot)
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> usize {
+        Accumulator::memory_bytes(self)
+    }
+
+    #[inline]
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        Accumulator::accumulate_slot(self, slot, bytes)
+    }
+
+    fn accumulator(&self) -> &dyn Accumulator {
+        self
+    }
+
+    fn accumulator_mut(&mut self) -> &mut dyn Accumulator {
+        self
+    }
+}
+
+/// Of any accumulator.
+impl State for Box<dyn Accumulator> {
+    type Pattern = ();
+
+    const BYTES: usize = size_of::<Self>() + BOX_BYTES;
+
+    fn no_sizes((): &()) -> Sizes {
+        Sizes::default()
+    }
+
+    fn begin(
+        (): &(),
+        expression: &AccumulatorExpression,
+        context: &EvaluationContext<'_>,
+        sizes: &mut Sizes,
+    ) -> Result<Self> {
+        let state = expression.new_state(context)?;
+        sizes.note(0, state.as_ref().memory_bytes());
+        Ok(state)
+    }
+
+    fn may_grow(_: Slot) -> bool {
+        true
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.as_ref().memory_bytes()
+    }
+
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        self.as_mut().accumulate_slot(slot, bytes)
+    }
+
+    fn accumulator(&self) -> &dyn Accumulator {
+        self.as_ref()
+    }
+
+    fn accumulator_mut(&mut self) -> &mut dyn Accumulator {
+        self.as_mut()
+    }
+}
+
+/// The states of one accumulator.
+#[derive(Debug)]
+struct States<S: State> {
+    pattern: S::Pattern,
     sizes: Sizes,
-    states: Vec<Box<dyn Accumulator>>,
+    states: Vec<S>,
+}
+
+impl<S: State> States<S> {
+    fn new(pattern: S::Pattern) -> Self {
+        Self { sizes: S::no_sizes(&pattern), pattern, states: Vec::new() }
+    }
 }
 
 /// What states take beside their own places.
@@ -150,7 +264,7 @@ impl AccumulatorExpression {
     /// The states of a `$group`'s groups; none yet.
     pub fn new_states(&self) -> Box<dyn GroupStates> {
         fn typed<A: TypedState + 'static>(new: A) -> Box<dyn GroupStates> {
-            Box::new(Typed { sizes: Sizes { elsewhere: 0, largest: new.memory_bytes() }, new, states: Vec::new() })
+            Box::new(States::<A>::new(new))
         }
         match self.name() {
             "$sum" => typed(Sum::default()),
@@ -160,86 +274,18 @@ impl AccumulatorExpression {
             "$max" => typed(Extreme::greatest()),
             "$first" => typed(First::default()),
             "$last" => typed(Last::default()),
-            _ => Box::new(Boxed::default()),
+            _ => Box::new(States::<Box<dyn Accumulator>>::new(())),
         }
     }
 }
 
-impl<A: TypedState> GroupStates for Typed<A> {
+impl<S: State> GroupStates for States<S> {
     fn make_room(&mut self, groups: usize) {
         self.states.reserve_exact(groups.saturating_sub(self.states.len()));
     }
 
     fn bytes_for(&self, groups: usize) -> usize {
-        groups * size_of::<A>()
-    }
-
-    fn bytes_elsewhere(&self) -> usize {
-        self.sizes.elsewhere
-    }
-
-    fn largest_bytes(&self) -> usize {
-        self.sizes.largest
-    }
-
-    fn add_group(&mut self, _: &AccumulatorExpression, _: &EvaluationContext<'_>) -> Result<()> {
-        self.states.push(self.new.clone());
-        Ok(())
-    }
-
-    fn accumulate(
-        &mut self,
-        group: usize,
-        expression: &AccumulatorExpression,
-        context: &EvaluationContext<'_>,
-    ) -> Result<()> {
-        let Some(state) = self.states.get_mut(group) else { return Ok(()) };
-        let before = state.memory_bytes();
-        expression.accumulate(state, context)?;
-        self.sizes.note(before, state.memory_bytes());
-        Ok(())
-    }
-
-    fn accumulate_rows(&mut self, groups: &[u32], slots: &[Slot], bytes: &[u8]) -> Result<()> {
-        for (group, slot) in groups.iter().zip(slots) {
-            let Some(state) = self.states.get_mut(*group as usize) else { continue };
-            if A::may_grow(*slot) {
-                let before = state.memory_bytes();
-                state.accumulate_slot(*slot, bytes)?;
-                self.sizes.note(before, state.memory_bytes());
-            } else {
-                state.accumulate_slot(*slot, bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn state(&self, group: usize) -> Option<&dyn Accumulator> {
-        self.states.get(group).map(|state| state as &dyn Accumulator)
-    }
-
-    fn state_mut(&mut self, group: usize) -> Option<&mut dyn Accumulator> {
-        self.states.get_mut(group).map(|state| state as &mut dyn Accumulator)
-    }
-
-    fn restart(&mut self) {
-        self.states.clear();
-        self.sizes.elsewhere = 0;
-    }
-
-    fn clear(&mut self) {
-        self.states = Vec::new();
-        self.sizes = Sizes { elsewhere: 0, largest: self.new.memory_bytes() };
-    }
-}
-
-impl GroupStates for Boxed {
-    fn make_room(&mut self, groups: usize) {
-        self.states.reserve_exact(groups.saturating_sub(self.states.len()));
-    }
-
-    fn bytes_for(&self, groups: usize) -> usize {
-        groups * (size_of::<Box<dyn Accumulator>>() + BOX_BYTES)
+        groups * S::BYTES
     }
 
     fn bytes_elsewhere(&self) -> usize {
@@ -251,9 +297,7 @@ impl GroupStates for Boxed {
     }
 
     fn add_group(&mut self, expression: &AccumulatorExpression, context: &EvaluationContext<'_>) -> Result<()> {
-        let state = expression.new_state(context)?;
-        self.sizes.note(0, state.memory_bytes());
-        self.states.push(state);
+        self.states.push(S::begin(&self.pattern, expression, context, &mut self.sizes)?);
         Ok(())
     }
 
@@ -265,7 +309,7 @@ impl GroupStates for Boxed {
     ) -> Result<()> {
         let Some(state) = self.states.get_mut(group) else { return Ok(()) };
         let before = state.memory_bytes();
-        expression.accumulate(state.as_mut(), context)?;
+        expression.accumulate(state.accumulator_mut(), context)?;
         self.sizes.note(before, state.memory_bytes());
         Ok(())
     }
@@ -273,19 +317,23 @@ impl GroupStates for Boxed {
     fn accumulate_rows(&mut self, groups: &[u32], slots: &[Slot], bytes: &[u8]) -> Result<()> {
         for (group, slot) in groups.iter().zip(slots) {
             let Some(state) = self.states.get_mut(*group as usize) else { continue };
-            let before = state.memory_bytes();
-            state.accumulate_slot(*slot, bytes)?;
-            self.sizes.note(before, state.memory_bytes());
+            if S::may_grow(*slot) {
+                let before = state.memory_bytes();
+                state.accumulate_slot(*slot, bytes)?;
+                self.sizes.note(before, state.memory_bytes());
+            } else {
+                state.accumulate_slot(*slot, bytes)?;
+            }
         }
         Ok(())
     }
 
     fn state(&self, group: usize) -> Option<&dyn Accumulator> {
-        self.states.get(group).map(|state| state.as_ref() as &dyn Accumulator)
+        self.states.get(group).map(State::accumulator)
     }
 
     fn state_mut(&mut self, group: usize) -> Option<&mut dyn Accumulator> {
-        self.states.get_mut(group).map(|state| state.as_mut() as &mut dyn Accumulator)
+        self.states.get_mut(group).map(State::accumulator_mut)
     }
 
     fn restart(&mut self) {
@@ -294,6 +342,7 @@ impl GroupStates for Boxed {
     }
 
     fn clear(&mut self) {
-        *self = Self::default();
+        self.states = Vec::new();
+        self.sizes = S::no_sizes(&self.pattern);
     }
 }

@@ -1,80 +1,30 @@
 //! A handler says what it uses: it takes parts of the server, or a narrow view, and not the command's whole context.
 //!
-//! Where the whole is still passed stands here, file by file. The list only shrinks: what needs it no longer is
-//! itself a complaint.
+//! Where the whole is passed stands here, file by file, with the reason. The list only shrinks: what needs it no longer
+//! is itself a complaint. Views are made in `state`; one that shows the whole to who has it would be the whole under
+//! another name.
 
 use super::Complaint;
 use super::code_text::{before_tests, code_only, line_of, word_positions};
 use crate::workspace::SourceFile;
 
 const HANDLERS: &str = "crates/commands/src/handlers/";
+/// Where views are.
+const STATE: &str = "crates/commands/src/state/";
+/// Where the whole is.
+const CONTEXT: &str = "crates/commands/src/state/context.rs";
 
 /// What has everything in it.
 const WHOLE: &[&str] = &["Context", "ServerContext"];
 
-/// Files of handlers that still take the whole.
+/// Files of handlers that take the whole, each because a view would be as wide.
 const WITH_THE_WHOLE: &[&str] = &[
-    "apply_ops.rs",
-    "apply_ops/definitions.rs",
-    "apply_ops/documents.rs",
-    "change_stream.rs",
+    // The type of all handlers: what a command is given, before it says what it uses.
     "command.rs",
-    "crud/aggregate.rs",
-    "crud/aggregate_command.rs",
-    "crud/bulk_write.rs",
-    "crud/count.rs",
-    "crud/delete.rs",
-    "crud/distinct.rs",
-    "crud/ended_statement.rs",
-    "crud/explain.rs",
-    "crud/file_md5.rs",
-    "crud/find.rs",
-    "crud/find_and_modify.rs",
-    "crud/get_more.rs",
-    "crud/insert.rs",
-    "crud/map_reduce.rs",
-    "crud/measurement_deletes.rs",
-    "crud/measurement_inserts.rs",
-    "crud/merge_output.rs",
-    "crud/opened_pipeline.rs",
+    // A stage of a pipeline may ask for whatever a command may, for as long as the pipeline's cursor is open.
     "crud/pipeline_host.rs",
-    "crud/query_statistics.rs",
-    "crud/replacing_output.rs",
-    "crud/update.rs",
-    "crud/write_statements.rs",
-    "diagnostics/connection_status.rs",
-    "diagnostics/current_op.rs",
-    "diagnostics/finished_operation.rs",
-    "diagnostics/get_parameter.rs",
-    "diagnostics/hello.rs",
+    // A section for every part of the server; what writes a section takes that part.
     "diagnostics/server_status.rs",
-    "diagnostics/set_parameter.rs",
-    "oplog_view.rs",
-    "replication/append_oplog_note.rs",
-    "schema.rs",
-    "schema/capped.rs",
-    "schema/coll_mod.rs",
-    "schema/coll_stats.rs",
-    "schema/create.rs",
-    "schema/create_indexes.rs",
-    "schema/data_size.rs",
-    "schema/db_hash.rs",
-    "schema/drop.rs",
-    "schema/drop_database.rs",
-    "schema/drop_indexes.rs",
-    "schema/list_collections.rs",
-    "schema/list_databases.rs",
-    "schema/list_indexes.rs",
-    "schema/re_index.rs",
-    "schema/rename_collection.rs",
-    "schema/ring_positions.rs",
-    "security.rs",
-    "security/authenticate.rs",
-    "security/log_in.rs",
-    "sessions.rs",
-    "transactions/commit_transaction.rs",
-    "views/define.rs",
-    "views/read.rs",
 ];
 
 pub(super) fn complaints(files: &[SourceFile]) -> Vec<Complaint> {
@@ -99,7 +49,25 @@ pub(super) fn complaints(files: &[SourceFile]) -> Vec<Complaint> {
             found.push(Complaint { path: format!("{HANDLERS}{entry}"), line: 0, message: message.to_owned() });
         }
     }
+    found.extend(files.iter().filter(|file| file.path.starts_with(STATE) && file.path != CONTEXT).filter_map(|file| {
+        let (line, name) = shown_whole(&file.text)?;
+        Some(Complaint::at(file, line, format!("a view does not show `{name}` to who has it: make the field private")))
+    }));
     found
+}
+
+/// Where a file first has a field with the whole in it that others see, and which.
+fn shown_whole(text: &str) -> Option<(usize, &'static str)> {
+    let code = code_only(text);
+    let code = before_tests(&code);
+    let mut fields = code.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim_start();
+        line.starts_with("pub") && line.contains(": ") && !line.contains("fn ")
+    });
+    fields.find_map(|(number, line)| {
+        let name = WHOLE.iter().find(|name| word_positions(line, name).next().is_some())?;
+        Some((number + 1, *name))
+    })
 }
 
 /// Where a file first names the whole as a type, and which.
@@ -124,7 +92,23 @@ mod tests {
         assert!(
             messages(&[file("diagnostics/ping.rs", "//! Context\nfn f() { |context| context.server }\n")]).is_empty()
         );
-        assert!(messages(&[file("crud/find.rs", whole), file("diagnostics/tests.rs", whole)]).is_empty());
+        assert!(messages(&[file("crud/pipeline_host.rs", whole), file("diagnostics/tests.rs", whole)]).is_empty());
+    }
+
+    #[test]
+    fn a_view_does_not_show_the_whole() {
+        let file = |name: &str, field: &str| SourceFile {
+            path: format!("{STATE}{name}"),
+            text: format!("pub(crate) struct View<'a> {{\n    {field}\n}}\n"),
+        };
+        let found = |file: SourceFile| complaints(&[file]).iter().map(Complaint::to_string).collect::<Vec<_>>();
+        let shown = "pub(crate) server: &'a ServerContext,";
+        let complained = found(file("view.rs", shown));
+        assert_eq!(complained.len(), 1);
+        assert!(complained[0].starts_with("crates/commands/src/state/view.rs:2: a view"), "{complained:?}");
+        assert!(found(file("view.rs", "server: &'a ServerContext,")).is_empty());
+        assert!(found(file("context.rs", shown)).is_empty());
+        assert!(found(file("view.rs", "pub(crate) fn of(server: &ServerContext) {}")).is_empty());
     }
 
     #[test]

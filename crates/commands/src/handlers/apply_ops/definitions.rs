@@ -5,15 +5,15 @@
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Uuid, rawdoc};
 use collection::{CollectionOptions, Namespace};
 use document::{elements, get_field};
+use transaction::Store;
 
-use super::without;
+use super::{Applying, without};
 use crate::handlers::schema::check_may_create;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
 
 /// Does what a command entry says.
-pub(super) fn apply(context: &Context<'_>, namespace: &str, uuid: Option<Uuid>, object: &RawDocument) -> Result<()> {
+pub(super) fn apply(applying: &Applying<'_>, namespace: &str, uuid: Option<Uuid>, object: &RawDocument) -> Result<()> {
     let database = namespace.strip_suffix(".$cmd").filter(|database| !database.is_empty()).ok_or_else(|| {
         CommandError::named(
             "InvalidNamespace",
@@ -22,7 +22,7 @@ pub(super) fn apply(context: &Context<'_>, namespace: &str, uuid: Option<Uuid>, 
     })?;
     let first = elements(object).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
     let fine: &[&str] = match first.name() {
-        "create" => return create(context, database, uuid, object),
+        "create" => return create(applying, database, uuid, object),
         "drop" => &["NamespaceNotFound"],
         "dropDatabase" => &["NamespaceNotFound"],
         "createIndexes" | "commitIndexBuild" => &["IndexAlreadyExists"],
@@ -36,7 +36,7 @@ pub(super) fn apply(context: &Context<'_>, namespace: &str, uuid: Option<Uuid>, 
         }
         other => return Err(CommandError::bad_value(format!("Invalid key '{other}' found in 'o' field"))),
     };
-    let name = collection_name(context, uuid, first.value(), database)?;
+    let name = collection_name(&applying.changing.writing.store, uuid, first.value(), database)?;
     let (database, command) = match first.name() {
         "createIndexes" => (database, create_index(&name, object)?),
         "commitIndexBuild" => (database, create_indexes(&name, object)?),
@@ -44,16 +44,16 @@ pub(super) fn apply(context: &Context<'_>, namespace: &str, uuid: Option<Uuid>, 
         "dropDatabase" => (database, rawdoc! { "dropDatabase": 1 }),
         other => (database, renamed(other, &name, object)?),
     };
-    match context.commands.run_inside(context, database, &command) {
+    match applying.commands.run_inside(applying.changing.operation, database, &command) {
         Err(error) if fine.contains(&error.code_name.as_ref()) => Ok(()),
         outcome => outcome,
     }
 }
 
 /// The collection that the entry names, or has the identity of; a rename has a whole namespace.
-fn collection_name(context: &Context<'_>, uuid: Option<Uuid>, value: RawBsonRef<'_>, database: &str) -> Result<String> {
+fn collection_name(store: &Store, uuid: Option<Uuid>, value: RawBsonRef<'_>, database: &str) -> Result<String> {
     let RawBsonRef::String(named) = value else { return Ok(String::new()) };
-    let found = uuid.and_then(|uuid| context.server.store.catalog().lookup_uuid(uuid));
+    let found = uuid.and_then(|uuid| store.catalog().lookup_uuid(uuid));
     let found = found.map(|collection| collection.namespace()).filter(|namespace| namespace.database() == database);
     let is_whole = named.starts_with(&format!("{database}."));
     Ok(match found {
@@ -64,11 +64,11 @@ fn collection_name(context: &Context<'_>, uuid: Option<Uuid>, value: RawBsonRef<
 }
 
 /// Creates a collection, with the identity that the entry gives it.
-fn create(context: &Context<'_>, database: &str, uuid: Option<Uuid>, object: &RawDocument) -> Result<()> {
+fn create(applying: &Applying<'_>, database: &str, uuid: Option<Uuid>, object: &RawDocument) -> Result<()> {
     let named = get_field(object, "create").and_then(|name| name.as_str());
     let name = named.ok_or_else(|| CommandError::type_mismatch("'create' has to be the name of a collection"))?;
     let Some(uuid) = uuid else {
-        return match context.commands.run_inside(context, database, object) {
+        return match applying.commands.run_inside(applying.changing.operation, database, object) {
             Err(error) if error.code_name == "NamespaceExists" => Ok(()),
             outcome => outcome,
         };
@@ -76,7 +76,7 @@ fn create(context: &Context<'_>, database: &str, uuid: Option<Uuid>, object: &Ra
     let namespace = Namespace::new(database, name)?;
     check_may_create(&namespace)?;
     let options = CollectionOptions::parse(&without(object, &["create", "idIndex"])?)?;
-    let store = &context.server.store;
+    let store = &applying.changing.writing.store;
     if store.catalog().lookup(namespace.as_str()).is_some_and(|existing| existing.uuid() == uuid) {
         return Ok(());
     }

@@ -6,23 +6,18 @@
 //! What the front of the pipeline asks of the collection (filter, sort, skip, limit) goes to the executor, so that it can
 //! use indexes; the rest runs over its results.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use aggregation::{
-    AggregationError, BoxSource, DocumentSource, OneOfEach, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
-    Which,
-};
+use aggregation::{BoxSource, OneOfEach, Pipeline, PipelineContext, PipelineCursor, PipelineSource, Which};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Namespace, Validation};
 use document::FieldPath;
-use executor::{ExecutionTotals, ExecutorError, QueryExecutor, Target, Verbosity};
+use executor::{Target, Verbosity};
 use planner::{CanonicalQuery, DiskUse, DistinctField, Hint, Missing, ProjectionUse, WhichDocument};
 use query_language::expression::{Metadata, Variables};
-use query_language::rows::RowReader;
-use transaction::ReadView;
 
+use super::executor_source::{Examined, ExecutorSource, Takes};
+use super::pipeline_host::PipelineOpening;
 use super::query_arguments::{OwnedInterrupt, hint, query, variables};
 use super::query_memory::check_memory_for;
 use super::query_settings;
@@ -32,7 +27,6 @@ use crate::handlers::views::{self, View};
 use crate::request::arguments::{Arguments, required};
 use crate::request::error::{CommandError, Result};
 use crate::state::client_cursors::CursorSource;
-use crate::state::context::Context;
 use crate::state::execution_notes::{Detail, Execution};
 use crate::state::operations::Operation;
 use crate::state::query_settings::StoredSettings;
@@ -253,179 +247,31 @@ fn distinct_field(one: &OneOfEach) -> DistinctField {
 }
 
 pub(super) fn open_source(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     parsed: &AggregateArguments<'_>,
     read: Option<ReadSource>,
     query: CanonicalQuery,
     takes: Takes,
 ) -> Result<(BoxSource, Option<Arc<Examined>>)> {
-    let server = context.server;
+    let PipelineOpening { reading, operation, .. } = opening;
     let target = match read {
         None => return Ok((aggregation::source_of(Vec::new()), None)),
         Some(ReadSource::Oplog) => {
             let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
-            let (store, terms) = (&server.store, server.replica_set.terms());
             let filter = first.and_then(|filter| filter.as_document());
-            let entries = oplog_entries::entries(store, terms, filter, false)?;
+            let entries = oplog_entries::entries(reading.queries.store, opening.terms(), filter, false)?;
             return Ok((entries, None));
         }
         Some(ReadSource::Stored(stored)) => stored.target(),
         Some(view @ ReadSource::View(_)) => view.target_for("a view within itself")?,
     };
-    let view = context.reading().view();
-    let executor = takes.executor(context, view, target, query)?;
+    let view = reading.view();
+    let executor = takes.executor((reading, operation), view, target, query)?;
     let examined = Arc::new(Examined::of(&executor));
-    let interrupt = OwnedInterrupt::of(&context.operation, context.slot);
+    let interrupt = OwnedInterrupt::of(operation);
     let metadata = Metadata::default();
     let source = ExecutorSource { executor, takes, interrupt, examined: Some(examined.clone()), metadata };
     Ok((Box::new(source), Some(examined)))
-}
-
-/// What a pipeline's first source has done so far, for those who do not see it behind the pipeline.
-pub(crate) struct Examined {
-    keys: AtomicU64,
-    documents: AtomicU64,
-    sorts: bool,
-    scans_collection: bool,
-    plan: String,
-}
-
-impl Examined {
-    fn of(executor: &QueryExecutor) -> Examined {
-        Examined {
-            keys: AtomicU64::new(0),
-            documents: AtomicU64::new(0),
-            sorts: executor.sorts_in_memory(),
-            scans_collection: executor.scans_collection(),
-            plan: executor.plan_summary(),
-        }
-    }
-
-    fn update(&self, executor: &QueryExecutor) {
-        let totals = executor.statistics();
-        self.keys.store(totals.keys_examined, Ordering::Relaxed);
-        self.documents.store(totals.docs_examined, Ordering::Relaxed);
-    }
-
-    fn execution(&self) -> Execution {
-        let totals = ExecutionTotals {
-            keys_examined: self.keys.load(Ordering::Relaxed),
-            docs_examined: self.documents.load(Ordering::Relaxed),
-            ..ExecutionTotals::default()
-        };
-        Execution { totals, sorts: self.sorts, scans_collection: self.scans_collection, plan: self.plan.clone() }
-    }
-}
-
-/// What a pipeline takes of a query's results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// Documents.
-    Documents,
-    /// Nothing of them: how many there are.
-    TheirNumber,
-}
-
-impl Takes {
-    fn executor(
-        self,
-        context: &Context<'_>,
-        view: ReadView,
-        target: Target,
-        query: CanonicalQuery,
-    ) -> Result<QueryExecutor> {
-        let (services, query, interrupt) = (context.server.queries().services(), Arc::new(query), &context.operation);
-        Ok(match self {
-            Takes::Documents => QueryExecutor::new(&services, view, target, query, interrupt)?,
-            Takes::TheirNumber => QueryExecutor::counting(&services, view, target, query, interrupt)?,
-        })
-    }
-}
-
-/// What a pipeline reads from the executor.
-pub(crate) struct ExecutorSource {
-    pub(crate) executor: QueryExecutor,
-    pub(crate) takes: Takes,
-    pub(crate) interrupt: OwnedInterrupt,
-    pub(crate) examined: Option<Arc<Examined>>,
-    pub(crate) metadata: Metadata,
-}
-
-impl DocumentSource for ExecutorSource {
-    fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let next = match self.takes {
-            Takes::Documents => self.executor.next(&self.interrupt).map(|row| {
-                row.map(|row| {
-                    self.metadata = row.metadata;
-                    row.document.to_owned()
-                })
-            }),
-            Takes::TheirNumber => self.executor.pass(&self.interrupt).map(|is_one| is_one.then(RawDocumentBuf::new)),
-        };
-        self.note(next)
-    }
-
-    fn lend(&mut self) -> aggregation::Result<Option<Cow<'_, RawDocument>>> {
-        let passed = self.executor.pass(&self.interrupt);
-        if !self.note(passed)? {
-            return Ok(None);
-        }
-        self.metadata = self.executor.metadata();
-        match self.takes {
-            Takes::TheirNumber => Ok(Some(Cow::Owned(RawDocumentBuf::new()))),
-            Takes::Documents => {
-                let document = self.executor.document();
-                document.map(|document| Some(Cow::Borrowed(document))).map_err(source_error)
-            }
-        }
-    }
-
-    fn fill(&mut self, rows: &mut RowReader) -> aggregation::Result<bool> {
-        let filled = self.fill_unnoted(rows);
-        if let Some(examined) = &self.examined {
-            examined.update(&self.executor);
-        }
-        filled
-    }
-
-    fn count_rest(&mut self) -> aggregation::Result<Option<u64>> {
-        if self.takes == Takes::Documents {
-            return Ok(None);
-        }
-        let counted = self.executor.count_all(&self.interrupt);
-        self.note(counted.map(Some))
-    }
-
-    fn metadata(&self) -> Metadata {
-        self.metadata.clone()
-    }
-}
-
-impl ExecutorSource {
-    fn fill_unnoted(&mut self, rows: &mut RowReader) -> aggregation::Result<bool> {
-        if self.takes == Takes::Documents {
-            return self.executor.fill(rows, &self.interrupt).map_err(source_error);
-        }
-        while !rows.is_full() {
-            if !self.executor.pass(&self.interrupt).map_err(source_error)? {
-                return Ok(false);
-            }
-            rows.take_unread()?;
-        }
-        Ok(true)
-    }
-
-    /// Notes what has been examined for a result.
-    fn note<T>(&self, result: executor::Result<T>) -> aggregation::Result<T> {
-        if let Some(examined) = &self.examined {
-            examined.update(&self.executor);
-        }
-        result.map_err(source_error)
-    }
-}
-
-fn source_error(error: ExecutorError) -> AggregationError {
-    AggregationError::Host(Box::new(CommandError::from(error)))
 }
 
 /// A pipeline's results as a client cursor.
@@ -455,23 +301,23 @@ impl CursorSource for PipelineResults {
 
 /// How a pipeline would be run.
 pub(crate) fn explain(
-    context: &Context<'_>,
+    (reading, operation): (Reading<'_>, &Operation<'_>),
     parsed: AggregateArguments<'_>,
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
-    let over_view = view_of(context.reading(), &parsed)?;
+    let over_view = view_of(reading, &parsed)?;
     let parsed = parsed.through(over_view.as_ref())?;
-    let variables = variables(context.reading(), parsed.declared)?;
+    let variables = variables(reading, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
-    let read = source_of(context.reading(), &parsed, &pipeline)?;
+    let read = source_of(reading, &parsed, &pipeline)?;
     let Front { query, takes, rest } = split(pipeline, &parsed, read.as_ref(), &variables)?;
     let target = match read {
         None => Target::missing(parsed.source.clone()),
         Some(read) => read.target_for("explain of commands")?,
     };
-    let view = context.server.store.read_view();
-    let mut executor = takes.executor(context, view, target, query)?;
-    let mut explained = executor.explain(verbosity, &context.operation)?;
+    let view = reading.queries.store.read_view();
+    let mut executor = takes.executor((reading, operation), view, target, query)?;
+    let mut explained = executor.explain(verbosity, operation)?;
     if rest.is_empty() {
         return Ok(explained);
     }

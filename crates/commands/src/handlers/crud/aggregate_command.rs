@@ -10,6 +10,7 @@ use super::command_collation;
 use super::explain::write_document;
 use super::needed_privileges;
 use super::opened_pipeline::open;
+use super::pipeline_host::PipelineOpening;
 use super::query_settings;
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
@@ -19,12 +20,15 @@ use crate::request::arguments::Arguments;
 use crate::request::audit_events;
 use crate::request::declaration::{Class, Declaration, Needs, Sees, SessionUse, StableApi, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
-use crate::request::read_concern::Level;
-use crate::state::client_cursors::{BatchLimit, ClientCursor, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::state::context::Context;
+use crate::request::read_concern::{Level, ReadConcern};
+use crate::state::acknowledgement::Acknowledging;
+use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorWork, FIRST_BATCH_DOCUMENTS, write_first_batch};
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (opening, cursors) = (PipelineOpening::of(context), context.cursor_work());
+        run(opening, &cursors, context.read_concern, context.acknowledging(), arguments, reply)
+    },
     Declaration {
         audit: Some(audit_events::replaced_by_pipeline),
         class: Class::Read,
@@ -40,29 +44,33 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    cursors: &CursorWork<'_>,
+    read_concern: ReadConcern,
+    acknowledging: Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let parsed = parse(context.reading(), &mut arguments)?;
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &parsed.namespace)?;
+    let PipelineOpening { reading, operation, .. } = opening;
+    let parsed = parse(reading, &mut arguments)?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &parsed.namespace)?;
     if let (Some(settings), false) = (&parsed.settings, parsed.is_explain) {
         settings.check()?;
     }
-    let view = view_of(context.reading(), &parsed)?;
+    let view = view_of(reading, &parsed)?;
     let parsed = parsed.through(view.as_ref())?;
     for stage in parsed.stages.iter().filter_map(|stage| document::elements(stage).next()) {
-        context.read_concern.check_stage(stage.name())?;
+        read_concern.check_stage(stage.name())?;
     }
-    if context.session.transaction().is_some() {
+    if reading.is_in_transaction() {
         check_in_transaction(&parsed.stages)?;
     }
     if !change_stream::is_wanted(&parsed.stages) {
-        context.operation.set_time_limit(arguments.generic.max_time)?;
+        operation.set_time_limit(arguments.generic.max_time)?;
     }
     if parsed.is_explain {
-        let mut explained = explain(context, parsed, Verbosity::QueryPlanner)?;
-        query_settings::explain(context.reading(), context.request.body, &mut explained)?;
+        let mut explained = explain((reading, operation), parsed, Verbosity::QueryPlanner)?;
+        query_settings::explain(reading, arguments.body, &mut explained)?;
         return write_document(reply, &explained);
     }
     if !parsed.has_cursor {
@@ -71,21 +79,19 @@ pub(crate) fn run(
         ));
     }
     if change_stream::is_wanted(&parsed.stages) {
-        return change_stream::open(context, &parsed, arguments.generic.session, reply);
+        return change_stream::open(opening, cursors, &parsed, arguments.generic.session, reply);
     }
-    let server = context.server;
-    let opened = open(context, &parsed)?;
+    let opened = open(opening, &parsed)?;
     let writes = opened.writes;
     let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(opened.results))
         .with_session(arguments.generic.session)
-        .with_transaction(context.session.txn_number());
+        .with_transaction(cursors.txn_number);
     cursor.max_time = arguments.generic.max_time;
-    cursor.at_cluster_time = context.reading().snapshot_time();
+    cursor.at_cluster_time = reading.snapshot_time();
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, false, reply)?;
+    write_first_batch(cursors, cursor, limit, false, reply)?;
     if writes {
-        context.release_ticket();
-        write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
+        write_concern_error(acknowledging.wait_for_all(&arguments.generic.write_concern), reply);
     }
     Ok(())
 }

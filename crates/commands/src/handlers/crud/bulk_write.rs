@@ -29,13 +29,18 @@ use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
-use crate::state::context::{Context, OperationCounts};
+use crate::state::changing::Changing;
+use crate::state::client_cursors::CursorWork;
+use crate::state::execution_notes::ExecutionNotes;
+use crate::state::operation_counts::OperationCounts;
+use crate::state::reading::Reading;
+use crate::state::write_command::WriteCommand;
 
 /// What the cursor is called.
 const CURSOR: &str = "admin.$cmd.bulkWrite";
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.write_command(), &context.cursor_work(), arguments, reply),
     Declaration {
         counts_as_command: false,
         is_admin_only: true,
@@ -106,11 +111,12 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    command: &WriteCommand<'_>,
+    cursors: &CursorWork<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let sequences = context.request.sequences;
+    let WriteCommand { changing, sequences, .. } = command;
     let mut ops: Option<Vec<&RawDocument>> = sequences.documents("ops").map(Iterator::collect);
     let mut infos: Option<Vec<&RawDocument>> = sequences.documents("nsInfo").map(Iterator::collect);
     let mut options = Options::default();
@@ -131,26 +137,26 @@ pub(crate) fn run(
     }
     let ops = required(ops, "bulkWrite.ops")?;
     let namespaces = namespaces(&required(infos, "bulkWrite.nsInfo")?)?;
-    check_in_transaction(context, &namespaces)?;
+    check_in_transaction(changing.reading, &namespaces)?;
     let order = if options.is_unordered { StatementOrder::Unordered } else { StatementOrder::Ordered };
-    let mut writes = WriteStatements::begin(context, &mut arguments, &namespaces, ops.len(), order)?;
+    let mut writes = WriteStatements::begin(changing, &mut arguments, &namespaces, ops.len(), order)?;
     let operations = ops.iter().map(|op| Operation::read(op, &namespaces)).collect::<Result<Vec<_>>>()?;
     let mut bulk = BulkWrite::new(&operations, &options.statements);
-    writes.run(context, operations.len(), &mut bulk)?;
-    bulk.note(context);
+    writes.run(command, operations.len(), &mut bulk)?;
+    bulk.note(changing.noting.notes);
     let errors = writes.take_errors();
     let results = bulk.results(&errors, options.only_errors)?;
-    write_list(context, &arguments, CURSOR.to_owned(), options.batch_size, results, reply)?;
+    write_list(cursors, &arguments, CURSOR.to_owned(), options.batch_size, results, reply)?;
     bulk.counts.write(errors.len(), reply);
-    writes.finish(context, &arguments.generic.write_concern, reply);
+    writes.finish(&command.acknowledging, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
 /// The databases of the server's own are in no transaction.
-fn check_in_transaction(context: &Context<'_>, namespaces: &[Namespace]) -> Result<()> {
+fn check_in_transaction(reading: Reading<'_>, namespaces: &[Namespace]) -> Result<()> {
     let is_own = |namespace: &&Namespace| ["admin", "config", "local"].contains(&namespace.database());
     match namespaces.iter().find(is_own) {
-        Some(namespace) if context.session.transaction().is_some() => {
+        Some(namespace) if reading.is_in_transaction() => {
             let database = namespace.database();
             let message = format!("Cannot run command against the '{database}' database in a transaction.");
             Err(CommandError::named("OperationNotSupportedInTransaction", message))
@@ -277,8 +283,8 @@ impl<'a> BulkWrite<'a> {
         Self { operations, options, counts: Counts::default(), done: Vec::new(), tries_again: false }
     }
 
-    fn note(&self, context: &Context<'_>) {
-        let (notes, counts) = (&context.notes, &self.counts);
+    fn note(&self, notes: &ExecutionNotes) {
+        let counts = &self.counts;
         notes.inserted.add(counts.inserted);
         notes.matched.add(counts.matched);
         notes.modified.add(counts.modified);
@@ -359,12 +365,12 @@ impl Statements for BulkWrite<'_> {
         }
     }
 
-    fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()> {
+    fn add_executed(&mut self, changing: &Changing<'_>, position: usize, executed: &ExecutedStatement) -> Result<()> {
         match self.operations.get(position) {
             Some(Operation::Insert(..)) => self.add_inserted(position),
             Some(Operation::Update(namespace, fields)) => {
                 let mut updates = Updates::new(namespace, std::slice::from_ref(fields), self.options);
-                updates.add_executed(context, 0, executed)?;
+                updates.add_executed(changing, 0, executed)?;
                 self.add_update(position, &mut updates.totals);
             }
             Some(Operation::Delete(..)) => self.add_deleted(position, 1),
@@ -373,20 +379,26 @@ impl Statements for BulkWrite<'_> {
         Ok(())
     }
 
-    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
+    fn run(
+        &mut self,
+        changing: &Changing<'_>,
+        position: usize,
+        id: i32,
+        commit: &mut Option<CommitInfo>,
+    ) -> Result<()> {
         self.tries_again = false;
         match self.operations.get(position) {
             Some(Operation::Insert(namespace, document)) => {
                 let &StatementOptions { validation, empty_timestamps, .. } = self.options;
-                let made = insert_one(context, namespace, document, id, validation, empty_timestamps)?;
+                let made = insert_one(changing, namespace, document, id, validation, empty_timestamps)?;
                 *commit = made.or(commit.take());
                 self.add_inserted(position);
             }
             Some(Operation::Update(namespace, fields)) => {
                 let mut updates = Updates::new(namespace, std::slice::from_ref(fields), self.options);
-                let outcome = updates.run(context, 0, id, commit);
+                let outcome = updates.run(changing, 0, id, commit);
                 if let Err(error) = outcome {
-                    self.tries_again = updates.progress() == 0 && updates.may_try_again(context, &error);
+                    self.tries_again = updates.progress() == 0 && updates.may_try_again(changing, &error);
                     // What it has changed before it failed stays.
                     self.counts.matched += updates.totals.matched;
                     self.counts.modified += updates.totals.modified;
@@ -398,9 +410,9 @@ impl Statements for BulkWrite<'_> {
                 let declared = self.options.declared;
                 let statements = std::slice::from_ref(fields);
                 let mut deletions = Deletions { namespace, statements, declared, deleted: 0 };
-                let outcome = deletions.run(context, 0, id, commit);
+                let outcome = deletions.run(changing, 0, id, commit);
                 if let Err(error) = outcome {
-                    self.tries_again = deletions.deleted == 0 && is_dropped_outside(context, &error);
+                    self.tries_again = deletions.deleted == 0 && is_dropped_outside(changing, &error);
                     self.counts.deleted += deletions.deleted;
                     return Err(error);
                 }
@@ -416,7 +428,7 @@ impl Statements for BulkWrite<'_> {
         inserted + matched + upserted + deleted
     }
 
-    fn may_try_again(&self, _: &Context<'_>, _: &CommandError) -> bool {
+    fn may_try_again(&self, _: &Changing<'_>, _: &CommandError) -> bool {
         self.tries_again
     }
 }

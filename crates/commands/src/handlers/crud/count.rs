@@ -9,6 +9,7 @@ use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
 use super::command_collation;
+use super::pipeline_host::PipelineOpening;
 use super::query_arguments::{hint, query, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -20,11 +21,11 @@ use crate::request::declaration::{Class, Declaration, Needs, Sees, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
-use crate::state::context::Context;
+use crate::state::noting::Noting;
 use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(PipelineOpening::of(context), context.noting(), arguments, reply),
     Declaration {
         class: Class::Read,
         // Without a filter it counts without reading.
@@ -37,21 +38,23 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    noting: Noting<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
-    let query = parse(context.reading(), &mut arguments)?;
-    let counted = match ReadSource::of(context.reading(), namespace)? {
-        ReadSource::Oplog => oplog_view::count_entries(context, &query, filter_of(&arguments)?)?,
-        ReadSource::View(view) => views::read::count(context, &view, &query, filter_of(&arguments)?)?,
+    let PipelineOpening { reading, operation, .. } = opening;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
+    operation.set_time_limit(arguments.time_limit())?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &namespace)?;
+    let query = parse(reading, &mut arguments)?;
+    let counted = match ReadSource::of(reading, namespace)? {
+        ReadSource::Oplog => oplog_view::count_entries(opening, &query, filter_of(&arguments)?)?,
+        ReadSource::View(view) => views::read::count(opening, &view, &query, filter_of(&arguments)?)?,
         ReadSource::Stored(stored) => {
-            let (services, view) = (context.server.queries().services(), context.server.store.read_view());
-            let inspect = |executor: &QueryExecutor| context.note_executor(executor);
-            executor::count(&services, view, stored.target(), Arc::new(query), &context.operation, inspect)?
+            let (services, view) = (reading.queries.services(), reading.queries.store.read_view());
+            let inspect = |executor: &QueryExecutor| noting.note_executor(executor);
+            executor::count(&services, view, stored.target(), Arc::new(query), operation, inspect)?
         }
     };
     reply.count("n", counted);

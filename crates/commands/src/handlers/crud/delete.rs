@@ -26,11 +26,13 @@ use crate::request::declaration::{
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, OperationCounts};
+use crate::state::changing::Changing;
+use crate::state::operation_counts::OperationCounts;
 use crate::state::reading::Reading;
+use crate::state::write_command::WriteCommand;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.write_command(), arguments, reply),
     Declaration {
         counts_as_command: false,
         sequences: &["deletes"],
@@ -46,14 +48,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    command: &WriteCommand<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let namespace = Namespace::new(command.changing.reading.database, arguments.collection_name()?)?;
     let (mut is_ordered, mut declared) = (true, None);
-    let mut statements: Option<Vec<&RawDocument>> =
-        context.request.sequences.documents("deletes").map(Iterator::collect);
+    let mut statements: Option<Vec<&RawDocument>> = command.sequences.documents("deletes").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
             "deletes" => statements = field.documents()?,
@@ -66,13 +67,14 @@ pub(crate) fn run(
     }
     let statements = required(statements, "delete.deletes")?;
     let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
-    let mut writes = WriteStatements::begin(context, &mut arguments, from_ref(&namespace), statements.len(), order)?;
+    let mut writes =
+        WriteStatements::begin(&command.changing, &mut arguments, from_ref(&namespace), statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let mut deletions = Deletions { namespace: &namespace, statements: &statements, declared, deleted: 0 };
-    writes.run(context, statements.len(), &mut deletions)?;
-    context.notes.deleted.add(deletions.deleted);
+    writes.run(command, statements.len(), &mut deletions)?;
+    command.changing.noting.notes.deleted.add(deletions.deleted);
     reply.count("n", deletions.deleted);
-    writes.finish(context, &arguments.generic.write_concern, reply);
+    writes.finish(&command.acknowledging, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
@@ -89,23 +91,29 @@ impl Statements for Deletions<'_> {
         &counts.delete
     }
 
-    fn add_executed(&mut self, _: &Context<'_>, _: usize, _: &ExecutedStatement) -> Result<()> {
+    fn add_executed(&mut self, _: &Changing<'_>, _: usize, _: &ExecutedStatement) -> Result<()> {
         self.deleted += 1;
         Ok(())
     }
 
-    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
+    fn run(
+        &mut self,
+        changing: &Changing<'_>,
+        position: usize,
+        id: i32,
+        commit: &mut Option<CommitInfo>,
+    ) -> Result<()> {
         let Some(statement) = self.statements.get(position) else { return Ok(()) };
-        let _collation = command_collation::enter(context.reading(), self.namespace, statement.collation)?;
-        let query = statement.query(context.reading(), self.declared)?;
-        check_retryable(context, statement.is_single, "limit=0")?;
-        if let Some(series) = written_series(context, self.namespace)? {
+        let _collation = command_collation::enter(changing.reading, self.namespace, statement.collation)?;
+        let query = statement.query(changing.reading, self.declared)?;
+        check_retryable(changing, statement.is_single, "limit=0")?;
+        if let Some(series) = written_series(changing, self.namespace)? {
             let (filter, is_single) = (statement.filter, statement.is_single);
             let deletion = measurement_deletes::Deletion { filter, query: &query, is_single, statement: id };
-            return measurement_deletes::delete(context, &series, &deletion, &mut self.deleted, commit);
+            return measurement_deletes::delete(changing, &series, &deletion, &mut self.deleted, commit);
         }
         let deletion = Deletion { query, is_single: statement.is_single, statement: id };
-        delete_matching(context, self.namespace, &deletion, &mut self.deleted, commit)
+        delete_matching(changing, self.namespace, &deletion, &mut self.deleted, commit)
     }
 
     fn shown(&self, position: usize) -> Option<ShownStatement<'_>> {
@@ -204,26 +212,25 @@ struct Deletion {
 
 /// Deletes what matches.
 fn delete_matching(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     deletion: &Deletion,
     deleted: &mut u64,
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
-    let server = context.server;
-    let Some(collection) = context.reading().collection(namespace)? else { return Ok(()) };
-    let view = context.reading().newest_view();
+    let Changing { reading, writing, operation, .. } = *changing;
+    let Some(collection) = reading.collection(namespace)? else { return Ok(()) };
+    let view = reading.newest_view();
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;
-    let mut found = QueryExecutor::new(&server.queries().services(), view, target, query.clone(), &context.operation)?;
+    let mut found = QueryExecutor::new(&reading.queries.services(), view, target, query.clone(), operation)?;
     let changed = if *is_single { Changed::One } else { Changed::Deleted };
-    let reading = context.reading();
-    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
-    context.before_write()?;
-    context.write(*statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
+    let mut records = RecordsToChange::of(reading, operation, changed, &mut found)?;
+    changing.before_write()?;
+    changing.write(*statement, StatementDetails::None, |write| {
+        while let Some(record_id) = records.next(&mut found, reading, operation)? {
             let changed =
-                server.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
+                writing.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
                     let is_match = query.filter.matches(newest)?;
                     Ok::<_, CommandError>(if is_match { Decision::Delete } else { Decision::Keep })
                 })?;
@@ -237,6 +244,6 @@ fn delete_matching(
         }
         Ok::<_, CommandError>(())
     })?;
-    context.note_executor(&found);
+    changing.noting.note_executor(&found);
     Ok(())
 }

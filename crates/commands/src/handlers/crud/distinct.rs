@@ -7,6 +7,7 @@ use planner::{CanonicalQuery, Hint};
 
 use super::command_collation;
 use super::count::filter_of;
+use super::pipeline_host::PipelineOpening;
 use super::query_arguments::{hint, query, variables};
 use super::query_settings;
 use crate::DocumentWriter;
@@ -20,12 +21,12 @@ use crate::request::declaration::{Class, Declaration, Needs, SessionUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
-use crate::state::context::Context;
+use crate::state::noting::Noting;
 use crate::state::query_settings::StoredSettings;
 use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(PipelineOpening::of(context), context.noting(), arguments, reply),
     Declaration {
         class: Class::Read,
         session_use: SessionUse::InTransaction,
@@ -36,30 +37,32 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    noting: Noting<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
-    let settings = query_settings::of_command(context.reading(), arguments.body)?;
+    let PipelineOpening { reading, operation, .. } = opening;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
+    operation.set_time_limit(arguments.time_limit())?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &namespace)?;
+    let settings = query_settings::of_command(reading, arguments.body)?;
     settings.as_deref().map_or(Ok(()), StoredSettings::check)?;
-    let (mut query, key) = parse(context.reading(), &mut arguments)?;
+    let (mut query, key) = parse(reading, &mut arguments)?;
     if let Some(settings) = &settings {
         settings.restrict(namespace.as_str(), &mut query);
     }
-    let values = match ReadSource::of(context.reading(), namespace)? {
-        ReadSource::Oplog => oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?,
-        ReadSource::View(view) => views::read::distinct(context, &view, &query, filter_of(&arguments)?, key)?,
+    let values = match ReadSource::of(reading, namespace)? {
+        ReadSource::Oplog => oplog_view::distinct(opening, &query, filter_of(&arguments)?, key)?,
+        ReadSource::View(view) => views::read::distinct(opening, &view, &query, filter_of(&arguments)?, key)?,
         ReadSource::Stored(stored) => {
-            let (services, view) = (context.server.queries().services(), context.reading().view());
-            let inspect = |executor: &QueryExecutor| context.note_executor(executor);
-            executor::distinct(&services, view, stored.target(), query, key, &context.operation, inspect)?
+            let (services, view) = (reading.queries.services(), reading.view());
+            let inspect = |executor: &QueryExecutor| noting.note_executor(executor);
+            executor::distinct(&services, view, stored.target(), query, key, operation, inspect)?
         }
     };
     reply.array("values", |list| values.iter().for_each(|(kind, value)| list.push_bytes(kind, value)));
-    if let Some(time) = context.reading().snapshot_time() {
+    if let Some(time) = reading.snapshot_time() {
         reply.timestamp("atClusterTime", bson_timestamp(time));
     }
     Ok(())

@@ -13,8 +13,8 @@ use crate::handlers::diagnostics::current_op::{kind, namespace};
 use crate::handlers::diagnostics::finished_operation::{store, write_circumstances, write_error, write_limited};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
 use crate::state::execution_notes::Waited;
+use crate::state::recording::Recording;
 
 /// What the profiler is shown of a statement.
 pub(crate) struct ShownStatement<'a> {
@@ -40,23 +40,23 @@ pub(crate) struct StatementBegin {
 
 impl StatementBegin {
     /// See the type.
-    pub(crate) fn of(context: &Context<'_>, shown: &ShownStatement<'_>) -> Self {
+    pub(crate) fn of(recording: &Recording<'_>, shown: &ShownStatement<'_>) -> Self {
         Self {
-            elapsed: context.operation.elapsed(),
+            elapsed: recording.operation.elapsed(),
             waits: Waits::of_thread(),
-            keys_examined: context.notes.keys_examined.get(),
-            docs_examined: context.notes.docs_examined.get(),
+            keys_examined: recording.noting.notes.keys_examined.get(),
+            docs_examined: recording.noting.notes.docs_examined.get(),
             done: shown.done.map(|(_, number)| number),
         }
     }
 
     /// Records the statement, if it is worth it.
-    pub(crate) fn ended(self, context: &Context<'_>, shown: &ShownStatement<'_>, error: Option<&CommandError>) {
-        let elapsed = context.operation.elapsed().saturating_sub(self.elapsed);
-        let record = self.describe(context, shown, error, elapsed);
+    pub(crate) fn ended(self, recording: &Recording<'_>, shown: &ShownStatement<'_>, error: Option<&CommandError>) {
+        let elapsed = recording.operation.elapsed().saturating_sub(self.elapsed);
+        let record = self.describe(recording, shown, error, elapsed);
         let stored = record.and_then(|record| {
-            let verdict = context.server.profiler.judge(context.request.database, elapsed, &record);
-            if verdict.profiles { store(context, &record) } else { Ok(()) }
+            let verdict = recording.noting.profiler.judge(recording.request.database, elapsed, &record);
+            if verdict.profiles { store(recording, &record) } else { Ok(()) }
         });
         if let Err(error) = stored {
             tracing::warn!(target: "command", %error, "a record of a statement could not be written");
@@ -65,16 +65,16 @@ impl StatementBegin {
 
     fn describe(
         &self,
-        context: &Context<'_>,
+        recording: &Recording<'_>,
         shown: &ShownStatement<'_>,
         error: Option<&CommandError>,
         elapsed: Duration,
     ) -> Result<RawDocumentBuf> {
-        let notes = &context.notes;
+        let (notes, request) = (recording.noting.notes, recording.request);
         document_of(|record| {
-            record.object_id("_id", context.server.new_object_id());
+            record.object_id("_id", recording.writing.new_object_id());
             record.string("op", kind(shown.command));
-            record.string("ns", &namespace(shown.command, context.request.database, Some(context.request.body)));
+            record.string("ns", &namespace(shown.command, request.database, Some(request.body)));
             write_limited(shown.command, shown.source, record);
             record.count("keysExamined", notes.keys_examined.get().saturating_sub(self.keys_examined));
             record.count("docsExamined", notes.docs_examined.get().saturating_sub(self.docs_examined));
@@ -83,7 +83,7 @@ impl StatementBegin {
             }
             write_error(error, record);
             let waited = Waited { place: Duration::ZERO, waits: Waits::since(self.waits) };
-            write_circumstances(context, elapsed, waited, record);
+            write_circumstances(recording, elapsed, waited, record);
         })
     }
 }

@@ -19,12 +19,16 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::read_concern::Level;
-use crate::state::context::Context;
+use crate::state::command_table::CommandTable;
+use crate::state::context::ServerFacts;
 use crate::state::operations::Operation;
 use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let with = (context.reading(), &context.operation);
+        run(with, context.commands, &context.server.facts, arguments, reply)
+    },
     Declaration {
         is_about_command: true,
         read_concerns: &[Level::Available, Level::Majority],
@@ -35,7 +39,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    (reading, operation): (Reading<'_>, &Operation<'_>),
+    commands: &dyn CommandTable,
+    facts: &ServerFacts,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -57,20 +63,24 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let mut explained = explain(context, inner, verbosity)?;
-    query_settings::explain(context.reading(), inner, &mut explained)?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let mut explained = explain((reading, operation), commands, inner, verbosity)?;
+    query_settings::explain(reading, inner, &mut explained)?;
     write_document(reply, &explained)?;
-    write_environment(context, inner, reply);
+    write_environment(facts, inner, reply);
     Ok(())
 }
 
-fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity) -> Result<bson::Document> {
+fn explain(
+    (reading, operation): (Reading<'_>, &Operation<'_>),
+    commands: &dyn CommandTable,
+    inner: &RawDocument,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
     let Some(first) = elements(inner).next() else {
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
-    check_database(context.request.database, inner)?;
-    let (reading, operation) = (context.reading(), &context.operation);
+    check_database(reading.database, inner)?;
     match first.name() {
         "find" => {
             let mut arguments = Arguments::new("find", inner);
@@ -79,7 +89,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             if let Some(view) = view_of(reading, arguments.collection_name()?)? {
                 let settings = query_settings::of_command(reading, inner)?;
                 let over = ViewQuery::of_find(&parsed)?;
-                return aggregate::explain(context, over.over(&view).with_settings(settings), verbosity);
+                return aggregate::explain((reading, operation), over.over(&view).with_settings(settings), verbosity);
             }
             let mut query = find_arguments::canonical_query(reading, &parsed)?;
             restrict(reading, inner, arguments.collection_name()?, &mut query)?;
@@ -89,7 +99,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let mut arguments = Arguments::new("aggregate", inner);
             let parsed = aggregate::parse(reading, &mut arguments)?;
             let _collation = command_collation::enter_of_named(reading, &arguments)?;
-            aggregate::explain(context, parsed, verbosity)
+            aggregate::explain((reading, operation), parsed, verbosity)
         }
         "count" => {
             let mut arguments = Arguments::new("count", inner);
@@ -97,7 +107,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let query = Arc::new(count::parse(reading, &mut arguments)?);
             if let Some(view) = view_of(reading, arguments.collection_name()?)? {
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?).counted();
-                return aggregate::explain(context, over.over(&view), verbosity);
+                return aggregate::explain((reading, operation), over.over(&view), verbosity);
             }
             let (target, view) = (target_of(reading, arguments.collection_name()?)?, reading.queries.store.read_view());
             Ok(executor::explain_count(&reading.queries.services(), view, target, query, verbosity, operation)?)
@@ -109,7 +119,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             restrict(reading, inner, arguments.collection_name()?, &mut query)?;
             if let Some(view) = view_of(reading, arguments.collection_name()?)? {
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?);
-                return aggregate::explain(context, over.over(&view), verbosity);
+                return aggregate::explain((reading, operation), over.over(&view), verbosity);
             }
             let (target, view) = (target_of(reading, arguments.collection_name()?)?, reading.queries.store.read_view());
             let services = reading.queries.services();
@@ -124,7 +134,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             explain_change((reading, operation), arguments.collection_name()?, query, stage, verbosity)
         }
         "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
-        name if context.commands.declaration(name).is_some() => {
+        name if commands.declaration(name).is_some() => {
             Err(CommandError::named("IllegalOperation", format!("Cannot explain cmd: {name}")))
         }
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
@@ -238,9 +248,8 @@ pub(crate) fn write_document(reply: &mut DocumentWriter<'_>, document: &bson::Do
     Ok(())
 }
 
-fn write_environment(context: &Context<'_>, inner: &RawDocument, reply: &mut DocumentWriter<'_>) {
+fn write_environment(facts: &ServerFacts, inner: &RawDocument, reply: &mut DocumentWriter<'_>) {
     reply.embed("command", inner);
-    let facts = &context.server.facts;
     reply.document("serverInfo", |info| {
         info.string("host", &facts.host_name);
         info.int32("port", i32::from(facts.port));

@@ -18,10 +18,12 @@ use crate::handlers::schema::db_hash::hex;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Class, Declaration, Needs};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::noting::Noting;
+use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.operation, context.noting(), arguments, reply),
     Declaration {
         class: Class::Read,
         computed: Some(needed_privileges::of_file),
@@ -31,7 +33,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    operation: &Operation<'_>,
+    noting: Noting<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -46,17 +50,17 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let namespace = Namespace::new(context.request.database, &format!("{root}.chunks"))?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let namespace = Namespace::new(reading.database, &format!("{root}.chunks"))?;
     let mut filter = bson::RawDocumentBuf::new();
     filter.append(bson::raw::cstr!("files_id"), file.value());
-    let mut chunks = query(Some(&filter), &variables(context.reading(), None)?)?;
+    let mut chunks = query(Some(&filter), &variables(reading, None)?)?;
     chunks.sort = Some(SortPattern::parse(&rawdoc! { "files_id": 1, "n": 1 })?);
-    let target = ReadSource::of(context.reading(), namespace)?.target_for("filemd5")?;
-    let (services, view) = (context.server.queries().services(), context.reading().view());
-    let mut found = QueryExecutor::new(&services, view, target, Arc::new(chunks), &context.operation)?;
+    let target = ReadSource::of(reading, namespace)?.target_for("filemd5")?;
+    let (services, view) = (reading.queries.services(), reading.view());
+    let mut found = QueryExecutor::new(&services, view, target, Arc::new(chunks), operation)?;
     let (mut hash, mut number) = (Md5::new(), 0);
-    while let Some(row) = found.next(&context.operation)? {
+    while let Some(row) = found.next(operation)? {
         let found = get_field(row.document, "n").and_then(Number::from_bson).and_then(Number::to_i64_exact);
         if found != Some(number) {
             let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
@@ -73,7 +77,7 @@ pub(crate) fn run(
         }
         number += 1;
     }
-    context.note_executor(&found);
+    noting.note_executor(&found);
     reply.count("numChunks", number as u64);
     reply.string("md5", &hex(&hash.finalize()));
     Ok(())

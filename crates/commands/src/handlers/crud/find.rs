@@ -12,6 +12,7 @@ use transaction::Store;
 use super::command_collation;
 use super::find_arguments::{FindArguments, canonical_query, parse};
 use super::opened_pipeline;
+use super::pipeline_host::PipelineOpening;
 use super::query_settings;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -25,14 +26,20 @@ use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableA
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
-use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::state::context::{Context, count};
+use crate::state::client_cursors::{
+    BatchLimit, ClientCursor, CursorSource, CursorWork, FIRST_BATCH_DOCUMENTS, write_first_batch,
+};
 use crate::state::execution_notes::{Detail, Execution};
+use crate::state::operation_counts::{OperationCounts, count};
 use crate::state::operations::Operation;
 use crate::state::query_settings::StoredSettings;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (opening, cursors) = (PipelineOpening::of(context), context.cursor_work());
+        run(opening, &cursors, &context.server.counts, arguments, reply)
+    },
     Declaration {
         counts_as_command: false,
         class: Class::Read,
@@ -45,25 +52,30 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    cursors: &CursorWork<'_>,
+    counts: &OperationCounts,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let PipelineOpening { reading, operation, .. } = opening;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
     let parsed = parse(&mut arguments)?;
     // Whatever becomes of it: what came is counted.
-    count(&context.server.counts.query, 1);
+    count(&counts.query, 1);
     let full_name = namespace.as_str().to_owned();
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
-    let settings = query_settings::of_command(context.reading(), arguments.body)?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &namespace)?;
+    let settings = query_settings::of_command(reading, arguments.body)?;
     settings.as_deref().map_or(Ok(()), StoredSettings::check)?;
-    let stored = match ReadSource::of(context.reading(), namespace)? {
-        ReadSource::Oplog => return oplog_view::find(context, &parsed, &arguments, reply),
-        ReadSource::View(view) => return find_in_view(context, &view, (&parsed, settings), &arguments, reply),
+    let stored = match ReadSource::of(reading, namespace)? {
+        ReadSource::Oplog => return oplog_view::find(opening, cursors, &parsed, &arguments, reply),
+        ReadSource::View(view) => {
+            return find_in_view((opening, cursors), &view, (&parsed, settings), &arguments, reply);
+        }
         ReadSource::Stored(stored) => stored,
     };
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let mut query = canonical_query(context.reading(), &parsed)?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let mut query = canonical_query(reading, &parsed)?;
     if parsed.is_tailable {
         query.hint = Hint::Natural(ScanDirection::Forward);
     }
@@ -71,32 +83,38 @@ pub(crate) fn run(
         settings.restrict(&full_name, &mut query);
     }
     let query = Arc::new(query);
-    let server = context.server;
-    let tail = if parsed.is_tailable { tail_of(context, &stored, &full_name, parsed.tailing())? } else { None };
-    let view = context.reading().view();
-    let executor = QueryExecutor::new(&server.queries().services(), view, stored.target(), query, &context.operation)?;
+    let tail =
+        if parsed.is_tailable { tail_of(reading.queries.store, &stored, &full_name, parsed.tailing())? } else { None };
+    let view = reading.view();
+    let executor = QueryExecutor::new(&reading.queries.services(), view, stored.target(), query, operation)?;
     let left = Some(parsed.limit).filter(|limit| *limit > 0);
-    let source = QuerySource { executor, view: CursorView::of(context), left, tail };
-    reply_with(context, (full_name, Box::new(source)), &parsed, &arguments, reply)
+    let source = QuerySource { executor, view: CursorView::of(reading), left, tail };
+    reply_with((reading, cursors), (full_name, Box::new(source)), &parsed, &arguments, reply)
 }
 
 /// The same on a view.
 fn find_in_view(
-    context: &mut Context<'_>,
+    (opening, cursors): (PipelineOpening<'_>, &CursorWork<'_>),
     view: &View,
     (parsed, settings): (&FindArguments<'_>, Option<Arc<StoredSettings>>),
     arguments: &Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    opening.operation.set_time_limit(arguments.generic.max_time)?;
     let query = ViewQuery::of_find(parsed)?;
-    let opened = opened_pipeline::open(context, &query.over(view).with_settings(settings))?;
-    reply_with(context, (view.namespace.as_str().to_owned(), Box::new(opened.results)), parsed, arguments, reply)
+    let opened = opened_pipeline::open(opening, &query.over(view).with_settings(settings))?;
+    reply_with(
+        (opening.reading, cursors),
+        (view.namespace.as_str().to_owned(), Box::new(opened.results)),
+        parsed,
+        arguments,
+        reply,
+    )
 }
 
 /// Replies with the first batch of a source, as the fields say.
 fn reply_with(
-    context: &Context<'_>,
+    (reading, cursors): (Reading<'_>, &CursorWork<'_>),
     (full_name, source): (String, Box<dyn CursorSource>),
     parsed: &FindArguments<'_>,
     arguments: &Arguments<'_>,
@@ -104,22 +122,20 @@ fn reply_with(
 ) -> Result<()> {
     let mut cursor = ClientCursor::new(full_name, source)
         .with_session(arguments.generic.session)
-        .with_transaction(context.session.txn_number())
+        .with_transaction(cursors.txn_number)
         .without_timeout(parsed.has_no_timeout);
     cursor.max_time = arguments.generic.max_time;
-    cursor.at_cluster_time = context.reading().snapshot_time();
+    cursor.at_cluster_time = reading.snapshot_time();
     let is_single = parsed.is_single_batch || parsed.limit == 1;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, is_single, reply)
+    write_first_batch(cursors, cursor, limit, is_single, reply)
 }
 
 /// What a tailable cursor waits for. As in MongoDB, one on nothing is closed at once: clients open another one after a
 /// while.
-fn tail_of(context: &Context<'_>, stored: &Stored, full_name: &str, tailing: Tailing) -> Result<Option<Tail>> {
+fn tail_of(store: &Arc<Store>, stored: &Stored, full_name: &str, tailing: Tailing) -> Result<Option<Tail>> {
     match stored {
-        Stored::Ring(ring) if ring.counts().documents() > 0 => {
-            Ok(Some(Tail::of_collection(&context.server.store, full_name, tailing)))
-        }
+        Stored::Ring(ring) if ring.counts().documents() > 0 => Ok(Some(Tail::of_collection(store, full_name, tailing))),
         Stored::Ring(_) | Stored::Missing(_) => Ok(None),
         Stored::Collection(_) => {
             let message = "error processing query: tailable cursor requested on non capped collection";
@@ -137,10 +153,10 @@ pub(crate) enum CursorView {
 }
 
 impl CursorView {
-    pub(crate) fn of(context: &Context<'_>) -> CursorView {
-        match context.reading().fixed_view() {
+    pub(crate) fn of(reading: Reading<'_>) -> CursorView {
+        match reading.fixed_view() {
             Some(_) => CursorView::Fixed,
-            None => CursorView::Newest(context.server.store.clone()),
+            None => CursorView::Newest(reading.queries.store.clone()),
         }
     }
 }

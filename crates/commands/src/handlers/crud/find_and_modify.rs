@@ -10,7 +10,7 @@ use planner::Hint;
 use query_language::expression::ParseContext;
 use query_language::projection::{Projection, ProjectionKind};
 use query_language::update::{Multiplicity, Update, UpdateOptions};
-use transaction::{CommitInfo, Decision, ExecutedStatement};
+use transaction::{CommitInfo, Decision, ExecutedStatement, Store};
 
 use super::command_collation;
 use super::find_arguments::apply_sort;
@@ -30,7 +30,9 @@ use crate::request::declaration::{
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, count};
+use crate::state::acknowledgement::Acknowledging;
+use crate::state::changing::Changing;
+use crate::state::operation_counts::{OperationCounts, count};
 use crate::state::reading::Reading;
 
 /// Attempts of an upsert whose insert finds that another one was faster.
@@ -83,7 +85,9 @@ struct Done {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        run(&context.changing(), &context.acknowledging(), &context.server.counts, arguments, reply)
+    },
     Declaration {
         aliases: &["findandmodify"],
         class: Class::Write,
@@ -104,36 +108,37 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    changing: &Changing<'_>,
+    acknowledging: &Acknowledging<'_>,
+    counts: &OperationCounts,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
-    let mut parsed = parse(context.reading(), &mut arguments)?;
-    check_may_write(context, &namespace)?;
+    let Changing { reading, session, noting, .. } = *changing;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
+    changing.operation.set_time_limit(arguments.time_limit())?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &namespace)?;
+    let mut parsed = parse(reading, &mut arguments)?;
+    check_may_write(changing, &namespace)?;
     check_no_bucket(&namespace)?;
-    time_series::refuse(context.server.queries(), &namespace, "findAndModify")?;
+    time_series::refuse(reading.queries, &namespace, "findAndModify")?;
     parsed.set_statement(arguments.generic.statement_ids.of(0));
-    let server = context.server;
     let mut retried = RetriedStatements::default();
-    let done = match context.session.executed(parsed.statement) {
+    let done = match session.executed(parsed.statement) {
         Some(executed) => {
             retried.push(parsed.statement);
-            done_before(context, &parsed, &executed)?
+            done_before(&changing.writing.store, &parsed, &executed)?
         }
-        None => execute(context, &namespace, &parsed)?,
+        None => execute(changing, &namespace, &parsed)?,
     };
-    let counter =
-        if matches!(parsed.change, Change::Remove(_)) { &server.counts.delete } else { &server.counts.update };
+    let counter = if matches!(parsed.change, Change::Remove(_)) { &counts.delete } else { &counts.update };
     count(counter, 1);
     match parsed.change {
-        Change::Remove(_) => context.notes.deleted.add(u64::from(done.commit.is_some())),
+        Change::Remove(_) => noting.notes.deleted.add(u64::from(done.commit.is_some())),
         Change::Update(_) => {
-            context.notes.matched.add(u64::from(done.is_match));
-            context.notes.modified.add(u64::from(done.is_match && done.commit.is_some()));
-            context.notes.upserted.add(u64::from(done.upserted.is_some()));
+            noting.notes.matched.add(u64::from(done.is_match));
+            noting.notes.modified.add(u64::from(done.is_match && done.commit.is_some()));
+            noting.notes.upserted.add(u64::from(done.upserted.is_some()));
         }
     }
     reply.document("lastErrorObject", |last| {
@@ -150,7 +155,7 @@ pub(crate) fn run(
         None => reply.null("value"),
     }
     retried.write(reply);
-    write_concern_error(retried.wait(&arguments.generic.write_concern, context, done.commit.as_ref()), reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, acknowledging, done.commit.as_ref()), reply);
     Ok(())
 }
 
@@ -170,14 +175,14 @@ pub(super) fn explained(
 }
 
 /// What an earlier try has done, for its retry.
-fn done_before(context: &Context<'_>, parsed: &Parsed, executed: &ExecutedStatement) -> Result<Done> {
+fn done_before(store: &Store, parsed: &Parsed, executed: &ExecutedStatement) -> Result<Done> {
     let is_removal = matches!(parsed.change, Change::Remove(_));
     let Some(position) = executed.details.filter(|_| is_removal == (executed.count_change < 0)) else {
         let message =
             "the retried findAndModify is another one than that which was executed under its transaction number";
         return Err(CommandError::named("InvalidOptions", message));
     };
-    let entry = context.server.store.retried_statement(position)?;
+    let entry = store.retried_statement(position)?;
     if executed.count_change <= 0 {
         return Ok(Done { value: entry.image, commit: None, upserted: None, is_match: true });
     }
@@ -296,10 +301,10 @@ fn build(reading: Reading<'_>, fields: Fields<'_>) -> Result<Parsed> {
     Ok(Parsed { change, returned, projection, statement: 0 })
 }
 
-fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
+fn execute(changing: &Changing<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
     for attempt in 1.. {
-        if let Some(collection) = context.reading().collection(namespace)? {
-            let done = change_first(context, &collection, parsed)?;
+        if let Some(collection) = changing.reading.collection(namespace)? {
+            let done = change_first(changing, &collection, parsed)?;
             if done.is_match {
                 return Ok(done);
             }
@@ -308,12 +313,12 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
         if !statement.is_upsert {
             break;
         }
-        match upsert(context, namespace, statement) {
+        match upsert(changing, namespace, statement) {
             Ok((id, commit, document)) => {
                 let value = (parsed.returned == Returned::After).then_some(document);
                 return Ok(Done { value, commit: Some(commit), upserted: Some(id), is_match: false });
             }
-            Err(error) if may_try_upsert_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
+            Err(error) if may_try_upsert_again(changing, &error) && attempt < UPSERT_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }
@@ -321,28 +326,23 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
 }
 
 /// Changes the first document that matches and still does when its lock is held.
-fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Parsed) -> Result<Done> {
-    let server = context.server;
-    let view = context.reading().newest_view();
+fn change_first(changing: &Changing<'_>, collection: &Arc<Collection>, parsed: &Parsed) -> Result<Done> {
+    let Changing { reading, writing, operation, .. } = *changing;
+    let view = reading.newest_view();
     let query = parsed.change.query().clone();
-    let mut found = QueryExecutor::new(
-        &server.queries().services(),
-        view,
-        Target::of(collection),
-        query.clone(),
-        &context.operation,
-    )?;
-    let clock = CommandClock::of(&*server.clock, &server.timestamps);
-    context.before_write()?;
-    let done = context.write(parsed.statement, parsed.details(), |write| {
-        while let Some(row) = found.next(&context.operation)? {
+    let mut found =
+        QueryExecutor::new(&reading.queries.services(), view, Target::of(collection), query.clone(), operation)?;
+    let clock = CommandClock::of(&*writing.clock, changing.timestamps);
+    changing.before_write()?;
+    let done = changing.write(parsed.statement, parsed.details(), |write| {
+        while let Some(row) = found.next(operation)? {
             let Some(record_id) = row.record_id else { continue };
             let (mut is_match, mut value) = (false, None);
             let validation = match &parsed.change {
                 Change::Remove(_) => Validation::Bypass,
                 Change::Update(statement) => statement.validation,
             };
-            let changed = server.store.change_document(write, collection, record_id, validation, |newest, out| {
+            let changed = writing.store.change_document(write, collection, record_id, validation, |newest, out| {
                 let decision = match &parsed.change {
                     Change::Remove(query) => {
                         is_match = query.filter.matches(newest)?;
@@ -363,6 +363,6 @@ fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Pa
         }
         Ok(Done { value: None, commit: None, upserted: None, is_match: false })
     });
-    context.note_executor(&found);
+    changing.noting.note_executor(&found);
     done
 }

@@ -12,10 +12,12 @@ use crate::request::declaration::{Class, CursorUse, Declaration, Needs, SessionU
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::{Next, Outcome};
 use crate::request::read_concern::Level;
-use crate::state::client_cursors::{BatchLimit, ClientCursor, Remaining};
-use crate::state::context::{Context, count};
+use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorWork, Remaining};
 use crate::state::execution_notes::Detail;
-use crate::state::fail_points::{CursorFault, error_of};
+use crate::state::fail_points::{CursorFault, FailPoints, error_of};
+use crate::state::operation_counts::{OperationCounts, count};
+use crate::state::place::Place;
+use crate::state::rights::Rights;
 
 /// How long a getMore of an awaiting cursor waits when the client does not say.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
@@ -29,8 +31,26 @@ struct Wanted<'a> {
     limit: BatchLimit,
 }
 
+/// What the command works with.
+pub(crate) struct GoingOn<'a> {
+    work: CursorWork<'a>,
+    rights: Rights<'a>,
+    place: Place<'a>,
+    counts: &'a OperationCounts,
+    fail_points: &'a FailPoints,
+}
+
 pub(crate) static COMMAND: Command = Command::waiting(
-    run,
+    |context, arguments, reply| {
+        let going_on = GoingOn {
+            work: context.cursor_work(),
+            rights: context.rights(),
+            place: context.place(),
+            counts: &context.server.counts,
+            fail_points: &context.server.fail_points,
+        };
+        run(&going_on, arguments, reply)
+    },
     Declaration {
         counts_as_command: false,
         class: Class::Read,
@@ -44,25 +64,26 @@ pub(crate) static COMMAND: Command = Command::waiting(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    going_on: &GoingOn<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<Outcome> {
     let Wanted { id, collection, longest, limit } = parse(&mut arguments)?;
-    count(&context.server.counts.get_more, 1);
-    let namespace = format!("{}.{collection}", context.request.database);
-    let cursors = &context.server.cursors;
-    let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
-    if context.server.access.is_enforced() && cursor.owner.as_ref() != context.login.user() {
+    let GoingOn { work, rights, place, counts, fail_points } = going_on;
+    let CursorWork { cursors, operation, .. } = *work;
+    count(&counts.get_more, 1);
+    let namespace = format!("{}.{collection}", rights.database);
+    let mut cursor = cursors.take(id, &namespace, arguments.generic.session, work.txn_number)?;
+    if rights.is_enforced() && cursor.owner.as_ref() != work.user {
         cursors.give_back(id, cursor)?;
         let message = format!("cursor id {id} was not created by the authenticated user");
         return Err(CommandError::named("Unauthorized", message));
     }
-    if let Err(mismatch) = cursor.check_api(context.operation.api()) {
+    if let Err(mismatch) = cursor.check_api(operation.api()) {
         cursors.give_back(id, cursor)?;
         return Err(mismatch);
     }
-    if let Some(fault) = context.server.fail_points.strike_get_more() {
+    if let Some(fault) = fail_points.strike_get_more() {
         cursors.close(id);
         return fail(fault, &cursor);
     }
@@ -72,21 +93,20 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(message));
     }
     // The time of an awaiting cursor is for waiting, not for working.
-    if let Err(is_over) = context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits())) {
+    if let Err(is_over) = operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits())) {
         cursors.close(id);
         return Err(is_over);
     }
     let longest = longest.unwrap_or(AWAIT_DEFAULT);
     if cursor.awaits() {
-        context.release_ticket();
+        place.give_up();
     }
-    let cursors = &context.server.cursors;
-    context.slot.set_originating(cursor.command.clone());
-    let remaining = write_batch(context, id, &mut cursor, limit, longest, reply);
+    operation.slot().set_originating(cursor.command.clone());
+    let remaining = write_batch(work, id, &mut cursor, limit, longest, reply);
     match remaining {
         Ok(Remaining::Maybe) => cursors.give_back(id, cursor).map(|()| Outcome::ReplyAndMore(Next::AtOnce)),
         Ok(Remaining::Nothing) => {
-            context.notes.is_exhausted.set(true);
+            work.noting.notes.is_exhausted.set(true);
             cursors.close(id);
             Ok(Outcome::Reply)
         }
@@ -124,14 +144,14 @@ fn fail(fault: CursorFault, cursor: &ClientCursor) -> Result<Outcome> {
 
 /// Fills a batch, waiting for it if the cursor does, writes it and notes what it has taken.
 fn write_batch(
-    context: &Context<'_>,
+    work: &CursorWork<'_>,
     id: i64,
     cursor: &mut ClientCursor,
     limit: BatchLimit,
     longest: Duration,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<Remaining> {
-    let (cursors, operation) = (&context.server.cursors, &context.operation);
+    let CursorWork { cursors, operation, noting, .. } = *work;
     let before = cursor.execution(Detail::Counts).unwrap_or_default().totals;
     let began = operation.elapsed();
     let mut remaining = Ok(Remaining::Nothing);
@@ -141,7 +161,7 @@ fn write_batch(
                 true => cursor.fill_or_wait(batch, limit, operation, longest, &|| cursors.is_killed(id)),
                 false => cursor.fill(batch, limit, operation),
             };
-            context.notes.returned.add(batch.count().into());
+            noting.notes.returned.add(batch.count().into());
         });
         body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
         body.string("ns", &cursor.namespace);
@@ -149,7 +169,7 @@ fn write_batch(
             body.embed("postBatchResumeToken", &token);
         }
     });
-    note(context, id, cursor, &before, began);
+    note(work, id, cursor, &before, began);
     remaining
 }
 
@@ -162,16 +182,16 @@ fn labelled(mut error: CommandError, cursor: &ClientCursor) -> CommandError {
 }
 
 /// Notes what a batch has taken since the cursor was taken up.
-fn note(context: &Context<'_>, id: i64, cursor: &mut ClientCursor, before: &ExecutionTotals, began: Duration) {
-    let notes = &context.notes;
-    if let Some(execution) = cursor.execution(context.detail()) {
+fn note(work: &CursorWork<'_>, id: i64, cursor: &mut ClientCursor, before: &ExecutionTotals, began: Duration) {
+    let notes = work.noting.notes;
+    if let Some(execution) = cursor.execution(work.noting.detail()) {
         notes.add_execution(execution, before);
     }
     if cursor.awaits() {
-        notes.waited.set(context.operation.elapsed().saturating_sub(began));
+        notes.waited.set(work.operation.elapsed().saturating_sub(began));
     }
     notes.cursor.set(id);
-    cursor.note_batch(notes.returned.get(), context.server.clock.wall_millis());
+    cursor.note_batch(notes.returned.get(), work.clock.wall_millis());
 }
 
 fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {

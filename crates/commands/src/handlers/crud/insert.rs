@@ -23,8 +23,10 @@ use crate::request::declaration::{
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, count};
+use crate::state::changing::Changing;
+use crate::state::operation_counts::count;
 use crate::state::operations::before_allocating;
+use crate::state::write_command::WriteCommand;
 
 /// Documents inserted before a command that inserts many looks whether it should give way.
 const DOCUMENTS_PER_PART: usize = 128;
@@ -33,7 +35,7 @@ const DOCUMENTS_PER_PART: usize = 128;
 const LARGE_BYTES: usize = 64 << 10;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.write_command(), arguments, reply),
     Declaration {
         computed: Some(needed_privileges::of_write),
         counts_as_command: false,
@@ -50,15 +52,15 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    command: &WriteCommand<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let WriteCommand { changing, counts, .. } = command;
+    let namespace = Namespace::new(changing.reading.database, arguments.collection_name()?)?;
     let (mut order, mut validation) = (InsertOrder::Ordered, Validation::Enforce);
     let mut timestamps = EmptyTimestamps::Replace;
-    let mut documents: Option<Vec<&RawDocument>> =
-        context.request.sequences.documents("documents").map(Iterator::collect);
+    let mut documents: Option<Vec<&RawDocument>> = command.sequences.documents("documents").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
             "documents" => documents = field.documents()?,
@@ -76,20 +78,20 @@ pub(crate) fn run(
         InsertOrder::Unordered => StatementOrder::Unordered,
     };
     let mut writes =
-        WriteStatements::begin(context, &mut arguments, from_ref(&namespace), documents.len(), statement_order)?;
-    let is_retryable = context.session.is_retryable_write();
+        WriteStatements::begin(changing, &mut arguments, from_ref(&namespace), documents.len(), statement_order)?;
+    let is_retryable = changing.session.is_retryable_write();
     let executed: Vec<bool> = match is_retryable {
-        true => (0..documents.len()).map(|at| context.session.executed(writes.id(at)).is_some()).collect(),
+        true => (0..documents.len()).map(|at| changing.session.executed(writes.id(at)).is_some()).collect(),
         false => Vec::new(),
     };
     let is_executed = |position: usize| executed.get(position).copied().unwrap_or(false);
     (0..executed.len()).filter(|position| is_executed(*position)).for_each(|done| writes.add_retried(writes.id(done)));
-    let (prepared, positions, mut errors) = prepare(context, &namespace, &documents, (order, timestamps), is_executed);
+    let (prepared, positions, mut errors) = prepare(changing, &namespace, &documents, (order, timestamps), is_executed);
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
     let ids: Option<Vec<i32>> = is_retryable.then(|| positions.iter().map(|position| writes.id(*position)).collect());
     // Each document is a statement.
-    stored.iter().try_for_each(|_| context.before_write())?;
-    let (inserted, failed, commit) = insert_by_name(context, &namespace, &stored, ids.as_deref(), order, validation)?;
+    stored.iter().try_for_each(|_| changing.before_write())?;
+    let (inserted, failed, commit) = insert_by_name(changing, &namespace, &stored, ids.as_deref(), order, validation)?;
     let at = |position: usize| positions.get(position).copied().unwrap_or(position);
     errors.extend(failed.into_iter().map(|(position, error)| (at(position), error)));
     errors.sort_by_key(|(position, _)| *position);
@@ -97,12 +99,12 @@ pub(crate) fn run(
         errors.truncate(1);
     }
     // As MongoDB counts: those that were tried.
-    count(&context.server.counts.insert, inserted + errors.len() as u64);
-    context.notes.inserted.add(inserted);
-    errors.into_iter().try_for_each(|(position, error)| writes.fail(context, position, error))?;
+    count(&counts.insert, inserted + errors.len() as u64);
+    changing.noting.notes.inserted.add(inserted);
+    errors.into_iter().try_for_each(|(position, error)| writes.fail(changing, position, error))?;
     reply.count("n", inserted + writes.retried());
     writes.set_commit(commit);
-    writes.finish(context, &arguments.generic.write_concern, reply);
+    writes.finish(&command.acknowledging, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
@@ -111,25 +113,25 @@ type Inserted = (u64, Vec<(usize, CommandError)>, Option<CommitInfo>);
 
 /// Inserts into what a name stands for: a time-series collection, or a collection.
 fn insert_by_name(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     documents: &[&RawDocument],
     statement_ids: Option<&[i32]>,
     order: InsertOrder,
     validation: Validation,
 ) -> Result<Inserted> {
-    if let Some(series) = written_series(context, namespace)? {
-        let done = measurement_inserts::insert(context, &series, documents, statement_ids, order);
+    if let Some(series) = written_series(changing, namespace)? {
+        let done = measurement_inserts::insert(changing, &series, documents, statement_ids, order);
         return Ok((done.count as u64, done.errors, done.commit));
     }
-    let outcome = insert_somewhere(context, namespace, documents, statement_ids, order, validation)?;
+    let outcome = insert_somewhere(changing, namespace, documents, statement_ids, order, validation)?;
     let errors = outcome.errors.into_iter().map(|(position, error)| (position, CommandError::from(error)));
     Ok((outcome.inserted as u64, errors.collect(), outcome.commit))
 }
 
 /// Inserts into the collection of a name, which is created if there is none and there is something to insert; again, when it is dropped meanwhile.
 fn insert_somewhere(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     documents: &[&RawDocument],
     statement_ids: Option<&[i32]>,
@@ -139,10 +141,10 @@ fn insert_somewhere(
     let mut outcome = InsertOutcome::default();
     let mut first = 0;
     while let Some(left @ [_, ..]) = documents.get(first..) {
-        let collection = context.collection_or_create(namespace)?;
+        let collection = changing.collection_or_create(namespace)?;
         let ids = statement_ids.and_then(|ids| ids.get(first..));
-        let mut done = insert_in_parts(context, &collection, left, ids, order, validation);
-        let dropped = done.errors.pop_if(|(_, error)| error.is_dropped() && context.session.transaction().is_none());
+        let mut done = insert_in_parts(changing, &collection, left, ids, order, validation);
+        let dropped = done.errors.pop_if(|(_, error)| error.is_dropped() && !changing.reading.is_in_transaction());
         outcome.add(done, first, order);
         match dropped {
             Some((position, _)) => first += position,
@@ -154,22 +156,23 @@ fn insert_somewhere(
 
 /// Inserts one document, as an operation of `bulkWrite`.
 pub(super) fn insert_one(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     document: &RawDocument,
     statement: i32,
     validation: Validation,
     timestamps: EmptyTimestamps,
 ) -> Result<Option<CommitInfo>> {
-    let (prepared, _, errors) = prepare(context, namespace, &[document], (InsertOrder::Ordered, timestamps), |_| false);
+    let (prepared, _, errors) =
+        prepare(changing, namespace, &[document], (InsertOrder::Ordered, timestamps), |_| false);
     if let Some((_, error)) = errors.into_iter().next() {
         return Err(error);
     }
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
-    context.before_write()?;
+    changing.before_write()?;
     let ids = [statement];
-    let ids = context.session.is_retryable_write().then_some(&ids[..]);
-    let (_, errors, commit) = insert_by_name(context, namespace, &stored, ids, InsertOrder::Ordered, validation)?;
+    let ids = changing.session.is_retryable_write().then_some(&ids[..]);
+    let (_, errors, commit) = insert_by_name(changing, namespace, &stored, ids, InsertOrder::Ordered, validation)?;
     match errors.into_iter().next() {
         Some((_, error)) => Err(error),
         None => Ok(commit),
@@ -178,15 +181,15 @@ pub(super) fn insert_one(
 
 /// Inserts part by part, so that a command that inserts many can give way between them.
 fn insert_in_parts(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     collection: &Arc<Collection>,
     documents: &[&RawDocument],
     statement_ids: Option<&[i32]>,
     order: InsertOrder,
     validation: Validation,
 ) -> InsertOutcome {
-    let store = &context.server.store;
-    context.write(0, StatementDetails::None, |write| {
+    let store = &changing.writing.store;
+    changing.write(0, StatementDetails::None, |write| {
         let mut outcome = InsertOutcome::default();
         for (part, documents) in documents.chunks(DOCUMENTS_PER_PART).enumerate() {
             let first = part * DOCUMENTS_PER_PART;
@@ -198,7 +201,7 @@ fn insert_in_parts(
             if ends_all {
                 break;
             }
-            context.operation.turn().look_around();
+            changing.operation.turn().look_around();
         }
         outcome
     })
@@ -208,7 +211,7 @@ type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>)
 
 /// Checks the documents, but for those inserted before, and gives each an `_id`; an ordered insert ends at the first bad one.
 fn prepare<'a>(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     documents: &[&'a RawDocument],
     (order, timestamps): (InsertOrder, EmptyTimestamps),
@@ -217,8 +220,8 @@ fn prepare<'a>(
     let mut prepared = Vec::with_capacity(documents.len());
     let mut positions = Vec::with_capacity(documents.len());
     let mut errors = Vec::new();
-    let server = context.server;
-    let millis = server.clock.wall_millis();
+    let Changing { writing, timestamps: issued, .. } = changing;
+    let millis = writing.clock.wall_millis();
     for (position, document) in documents.iter().enumerate().filter(|(position, _)| !is_executed(*position)) {
         if document.as_bytes().len() > LARGE_BYTES
             && let Err(error) = before_allocating(document.as_bytes().len())
@@ -227,11 +230,13 @@ fn prepare<'a>(
             break;
         }
         let mut bytes = Vec::new();
-        let now = || server.timestamps.next(millis);
+        let now = || issued.next(millis);
         let checked = validate_document(document.as_bytes(), &Limits::USER)
-            .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes))
+            .and_then(|()| prepare_for_storage(document, timestamps, || writing.new_object_id(), now, &mut bytes))
             .map_err(CommandError::from)
-            .and_then(|is_changed| Ok((is_changed, measurement_inserts::check_bucket(context, namespace, document)?)));
+            .and_then(|is_changed| {
+                Ok((is_changed, measurement_inserts::check_bucket(changing.reading, namespace, document)?))
+            });
         match checked {
             Ok((is_changed, bucket)) => {
                 prepared.push(match bucket {

@@ -12,6 +12,7 @@ use super::aggregate::{AggregateArguments, view_of};
 use super::command_collation;
 use super::needed_privileges;
 use super::opened_pipeline::open;
+use super::pipeline_host::PipelineOpening;
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -19,11 +20,11 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Class, Declaration, Needs, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::read_concern::Level;
-use crate::state::context::Context;
+use crate::state::acknowledgement::Acknowledging;
 use crate::state::operations::before_allocating;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(PipelineOpening::of(context), context.acknowledging(), arguments, reply),
     Declaration {
         aliases: &["mapreduce"],
         class: Class::Read,
@@ -63,14 +64,16 @@ struct Place<'a> {
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    opening: PipelineOpening<'_>,
+    acknowledging: Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
+    let PipelineOpening { reading, operation, .. } = opening;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
+    operation.set_time_limit(arguments.time_limit())?;
     let fields = parse(&mut arguments)?;
-    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
+    let _collation = command_collation::enter_of_command(reading, &arguments, &namespace)?;
     if let Some(scope) = fields.scope {
         Function::define_globals(scope).map_err(query_language::QueryError::from)?;
     }
@@ -78,13 +81,13 @@ pub(crate) fn run(
     let stages = pipeline(&fields, out, namespace.database())?;
     let stages: Vec<&RawDocument> = stages.iter().map(|stage| &**stage).collect();
     let pipeline = AggregateArguments::of_stages(namespace, stages, fields.validation);
-    let view = view_of(context.reading(), &pipeline)?;
+    let view = view_of(reading, &pipeline)?;
     let pipeline = pipeline.through(view.as_ref())?;
-    let opened = open(context, &pipeline)?;
+    let opened = open(opening, &pipeline)?;
     let writes = opened.writes;
     let (mut found, mut results) = (opened.into_cursor(), RawArrayBuf::new());
     while let Some(document) = found.next_document()? {
-        context.operation.check_interrupt()?;
+        operation.check_interrupt()?;
         before_allocating(document.as_bytes().len())?;
         results.push(document);
         if results.as_bytes().len() > REPLY_BYTES_MAX {
@@ -94,9 +97,7 @@ pub(crate) fn run(
     }
     write_reply(reply, out, &results);
     if writes {
-        context.release_ticket();
-        let server = context.server;
-        write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
+        write_concern_error(acknowledging.wait_for_all(&arguments.generic.write_concern), reply);
     }
     Ok(())
 }

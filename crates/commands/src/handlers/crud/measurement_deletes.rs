@@ -13,7 +13,7 @@ use super::query_arguments::query;
 use super::records_to_change::{Changed, RecordsToChange};
 use crate::handlers::time_series::{TimeSeries, hint};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::changing::Changing;
 
 /// What is to be deleted.
 pub(super) struct Deletion<'a> {
@@ -30,27 +30,25 @@ pub(super) struct Deletion<'a> {
 /// # Errors
 /// Those of reading and writing.
 pub(super) fn delete(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     series: &TimeSeries,
     deletion: &Deletion<'_>,
     deleted: &mut u64,
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
-    let server = context.server;
+    let Changing { reading, writing, operation, .. } = *changing;
     let of_buckets = series.bucket_filter(deletion.filter);
     let mut buckets = query(Some(&of_buckets), &deletion.query.variables)?;
     buckets.hint = hint(series, &deletion.query.hint);
-    let (view, target) = (context.reading().newest_view(), Target::of(&series.collection));
-    let mut found =
-        QueryExecutor::new(&server.queries().services(), view, target, Arc::new(buckets), &context.operation)?;
+    let (view, target) = (reading.newest_view(), Target::of(&series.collection));
+    let mut found = QueryExecutor::new(&reading.queries.services(), view, target, Arc::new(buckets), operation)?;
     let changed = if deletion.is_single { Changed::One } else { Changed::Deleted };
-    let reading = context.reading();
-    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
-    context.before_write()?;
-    context.write(deletion.statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
+    let mut records = RecordsToChange::of(reading, operation, changed, &mut found)?;
+    changing.before_write()?;
+    changing.write(deletion.statement, StatementDetails::None, |write| {
+        while let Some(record_id) = records.next(&mut found, reading, operation)? {
             let mut removed = 0;
-            let changed = server.store.change_document(
+            let changed = writing.store.change_document(
                 write,
                 &series.collection,
                 record_id,
@@ -71,7 +69,7 @@ pub(super) fn delete(
         }
         Ok::<_, CommandError>(())
     })?;
-    context.note_executor(&found);
+    changing.noting.note_executor(&found);
     Ok(())
 }
 

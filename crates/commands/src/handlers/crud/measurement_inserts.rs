@@ -18,8 +18,9 @@ use transaction::{CommitInfo, Decision, InsertOrder, WriteContext};
 use crate::handlers::time_series::bucket_index::buckets_at;
 use crate::handlers::time_series::{PREFIX, TimeSeries};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::changing::Changing;
 use crate::state::queries::Queries;
+use crate::state::reading::Reading;
 
 /// Most bytes of a measurement, as in MongoDB.
 const MEASUREMENT_BYTES_MAX: usize = 4 << 20;
@@ -54,9 +55,9 @@ pub(super) trait Writer {
     fn write<T>(&self, statement: i32, write: impl FnOnce(&mut WriteContext) -> T) -> T;
 }
 
-impl Writer for Context<'_> {
+impl Writer for Changing<'_> {
     fn queries(&self) -> Queries<'_> {
-        self.server.queries()
+        self.reading.queries
     }
 
     fn check(&self) -> Result<()> {
@@ -251,14 +252,14 @@ fn begin_bucket(
 /// # Errors
 /// InvalidBSON (22); NotImplemented (238) for layouts that are not read.
 pub(super) fn check_bucket(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     namespace: &Namespace,
     document: &RawDocument,
 ) -> Result<Option<RawDocumentBuf>> {
     if !namespace.collection().starts_with(PREFIX) {
         return Ok(None);
     }
-    let collection = context.reading().collection(namespace)?;
+    let collection = reading.collection(namespace)?;
     let options = collection.as_ref().and_then(|collection| collection.definition().options.time_series.clone());
     let Some(options) = options else {
         return Err(CommandError::named("InvalidNamespace", format!("there is no time series behind {namespace}")));

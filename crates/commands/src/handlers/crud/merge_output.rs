@@ -24,14 +24,15 @@ use crate::handlers::schema::check_may_create;
 use crate::handlers::time_series;
 use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{ServerContext, count};
+use crate::state::operation_counts::count;
+use crate::state::pipeline_output::PipelineOutput;
 
 /// Attempts with a document that somebody else inserts, or whose match is gone, while it is being written.
 const ATTEMPTS: usize = 10;
 
 /// See the module's head.
 pub(super) struct MergeOutput {
-    server: Arc<ServerContext>,
+    output: PipelineOutput,
     target: Namespace,
     rules: MergeRules,
     /// Whether a document without one of the fields is another than all others.
@@ -54,21 +55,20 @@ impl MergeOutput {
     /// # Errors
     /// Location51183 when no unique index tells documents of the target apart by the fields; what may not be written.
     pub(super) fn begin(
-        server: &Arc<ServerContext>,
+        output: PipelineOutput,
         target: Namespace,
         rules: &MergeRules,
         validation: Validation,
         interrupt: OwnedInterrupt,
     ) -> Result<Self> {
         check_may_merge(&target)?;
-        views::refuse(server.queries(), &target)?;
-        time_series::refuse(server.queries(), &target, "$merge")?;
-        let existing = server.store.catalog().lookup(target.as_str());
+        views::refuse(output.queries(), &target)?;
+        time_series::refuse(output.queries(), &target, "$merge")?;
+        let existing = output.writing.store.catalog().lookup(target.as_str());
         let is_sparse = check_unique(existing.as_deref(), &rules.on)?;
-        let (server, rules, clock) =
-            (server.clone(), rules.clone(), CommandClock::of(&*server.clock, &server.timestamps));
+        let (rules, clock) = (rules.clone(), CommandClock::of(&*output.writing.clock, &output.timestamps));
         let filters = FilterOptions::default();
-        Ok(Self { server, target, rules, is_sparse, validation, interrupt, clock, filters })
+        Ok(Self { output, target, rules, is_sparse, validation, interrupt, clock, filters })
     }
 
     fn add(&self, document: &RawDocument, variables: &Variables) -> Result<()> {
@@ -81,11 +81,11 @@ impl MergeOutput {
             document
         };
         let filter = self.filter_of(document)?;
-        count(&self.server.counts.update, 1);
+        count(&self.output.counts.update, 1);
         for attempt in 1.. {
             match self.write_once(document, &filter, variables) {
-                Ok(Written::Updated) => count(&self.server.counts.documents_updated, 1),
-                Ok(Written::Inserted) => count(&self.server.counts.documents_inserted, 1),
+                Ok(Written::Updated) => count(&self.output.counts.documents_updated, 1),
+                Ok(Written::Inserted) => count(&self.output.counts.documents_inserted, 1),
                 Ok(Written::Nothing) => {}
                 Err(error) if attempt < ATTEMPTS && self.may_try_again(&error) => {
                     self.interrupt.check_command()?;
@@ -110,7 +110,7 @@ impl MergeOutput {
         if let WhenMatched::Fail = self.rules.when_matched {
             return self.insert(document);
         }
-        let store = &self.server.store;
+        let store = &self.output.writing.store;
         if let Some(collection) = store.catalog().lookup(self.target.as_str())
             && let Some(written) = self.write_matching(&collection, filter, variables)?
         {
@@ -134,18 +134,19 @@ impl MergeOutput {
         filter: &RawDocument,
         variables: &Variables,
     ) -> Result<Option<Written>> {
-        let (server, interrupt) = (&self.server, &self.interrupt);
+        let (output, interrupt) = (&self.output, &self.interrupt);
+        let store = &output.writing.store;
         let query = Arc::new(CanonicalQuery::new(Filter::parse(filter, &self.filters)?));
-        let view = server.store.newest_view();
+        let view = store.newest_view();
         let mut found =
-            QueryExecutor::new(&server.queries().services(), view, Target::of(collection), query.clone(), interrupt)?;
+            QueryExecutor::new(&output.queries().services(), view, Target::of(collection), query.clone(), interrupt)?;
         while let Some(row) = found.next(interrupt)? {
             let Some(record_id) = row.record_id else { continue };
             let WhenMatched::Update(update) = &self.rules.when_matched else { return Ok(Some(Written::Nothing)) };
             let mut is_match = false;
-            let changed = server.with_write_context(|write| {
+            let changed = output.writing.with_context(|write| {
                 write.set_waiting(interrupt.waiting());
-                server.store.change_document(write, collection, record_id, self.validation, |newest, out| {
+                store.change_document(write, collection, record_id, self.validation, |newest, out| {
                     is_match = query.filter.matches(newest)?;
                     let is_changed = is_match && self.apply(update, newest, variables, out)?;
                     Ok::<_, CommandError>(if is_changed { Decision::Replace } else { Decision::Keep })
@@ -178,9 +179,9 @@ impl MergeOutput {
 
     fn insert(&self, document: &RawDocument) -> Result<Written> {
         let document = self.prepared(document)?;
-        let store = &self.server.store;
+        let store = &self.output.writing.store;
         let collection = store.collection_or_create(&self.target)?;
-        self.server.with_write_context(|write| {
+        self.output.writing.with_context(|write| {
             write.set_waiting(self.interrupt.waiting());
             store.insert_document(write, &collection, &document, self.validation)
         })?;
@@ -189,7 +190,7 @@ impl MergeOutput {
 
     /// As it is stored: with an `_id`, which is first.
     fn prepared(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        as_stored(&self.server, document)
+        as_stored(&self.output, document)
     }
 
     /// What finds the same document in the target.

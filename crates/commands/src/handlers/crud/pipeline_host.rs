@@ -16,7 +16,7 @@ use planner::{CanonicalQuery, DiskUse};
 use query_language::expression::Metadata;
 use transaction::{ReadView, Transaction};
 
-use super::aggregate::{ExecutorSource, Takes};
+use super::executor_source::{ExecutorSource, Takes};
 use super::find_by_id::ById;
 use super::merge_output::MergeOutput;
 use super::neighbours::{self, Neighbours};
@@ -36,9 +36,41 @@ use crate::handlers::views::{self, View};
 use crate::request::error::Result;
 use crate::state::access_control::names::UserName;
 use crate::state::context::{Context, ServerContext};
+use crate::state::operations::Operation;
 use crate::state::query_settings::StoredSettings;
+use crate::state::reading::Reading;
+use crate::state::replica_set::terms::Terms;
 
-/// The server as a pipeline sees it.
+/// What a command opens pipelines with: what it reads from, and the server for their stages, which nobody else asks.
+#[derive(Clone, Copy)]
+pub(crate) struct PipelineOpening<'a> {
+    pub(crate) reading: Reading<'a>,
+    pub(crate) operation: &'a Operation<'a>,
+    /// Who asks, where that makes a difference.
+    user: Option<&'a Arc<UserName>>,
+    server: &'a Arc<ServerContext>,
+}
+
+impl<'a> PipelineOpening<'a> {
+    /// What a command opens pipelines with.
+    pub(crate) fn of(context: &'a Context<'_>) -> Self {
+        let server = context.server;
+        Self {
+            reading: context.reading(),
+            operation: &context.operation,
+            user: context.login.user().filter(|_| server.access.is_enforced()),
+            server,
+        }
+    }
+
+    /// In which term entries of the oplog were written.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        self.server.replica_set.terms()
+    }
+}
+
+/// The server as a pipeline sees it. Its stages may ask for whatever a command may, for as long as its cursor is open: that is why it has the
+/// server whole, and hands each who answers them what he needs.
 pub(crate) struct CommandHost {
     server: Arc<ServerContext>,
     database: String,
@@ -60,17 +92,18 @@ pub(crate) struct CommandHost {
 }
 
 impl CommandHost {
-    pub(crate) fn new(context: &Context<'_>, database: &str, disk_use: DiskUse) -> Self {
-        let files = || SpillFiles::new(context.server.memory.temporary());
+    pub(crate) fn new(opening: PipelineOpening<'_>, database: &str, disk_use: DiskUse) -> Self {
+        let PipelineOpening { reading, server, .. } = opening;
+        let files = || SpillFiles::new(server.memory.temporary());
         Self {
-            server: context.server.clone(),
+            server: server.clone(),
             database: database.to_owned(),
-            interrupt: OwnedInterrupt::of(&context.operation, context.slot),
-            fixed_view: context.reading().fixed_view(),
-            transaction: context.session.transaction().cloned(),
+            interrupt: OwnedInterrupt::of(opening.operation),
+            fixed_view: reading.fixed_view(),
+            transaction: reading.transaction().cloned(),
             spill: (disk_use == DiskUse::Allowed).then(files),
             validation: Validation::Enforce,
-            user: context.login.user().filter(|_| context.server.access.is_enforced()).cloned(),
+            user: opening.user.cloned(),
             views: 0,
             settings: None,
         }
@@ -216,7 +249,17 @@ impl PipelineHost for CommandHost {
         options: &RawDocument,
     ) -> aggregation::Result<RawDocumentBuf> {
         self.namespace(namespace)
-            .and_then(|namespace| schema::coll_stats::collection_statistics(&self.server, &namespace, options))
+            .and_then(|namespace| {
+                let ServerContext { usage, facts, clock, .. } = &*self.server;
+                schema::coll_stats::collection_statistics(
+                    self.server.queries(),
+                    usage,
+                    facts,
+                    &**clock,
+                    &namespace,
+                    options,
+                )
+            })
             .map_err(host_error)
     }
 
@@ -238,12 +281,19 @@ impl PipelineHost for CommandHost {
 
     fn cluster_catalog(&self, database: Option<&str>, shows_shards: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
         let check = || self.interrupt.check_command();
-        schema::list_collections::catalog(&self.server, database, shows_shards, &check).map_err(host_error)
+        schema::list_collections::catalog(
+            self.server.queries(),
+            &self.server.replica_set,
+            database,
+            shows_shards,
+            &check,
+        )
+        .map_err(host_error)
     }
 
     fn query_statistics(&self, key: Option<&[u8]>) -> aggregation::Result<Vec<RawDocumentBuf>> {
         let check = || self.interrupt.check_command();
-        query_statistics::documents(&self.server, key, &check).map_err(host_error)
+        query_statistics::documents(&self.server.query_statistics, &*self.server.clock, key, &check).map_err(host_error)
     }
 
     fn query_settings(&self, shows_shape: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
@@ -280,7 +330,8 @@ impl PipelineHost for CommandHost {
 
     fn current_operations(&self, wanted: IdleOperations) -> aggregation::Result<Vec<RawDocumentBuf>> {
         let only_of = self.user.as_deref().filter(|_| !wanted.all_users);
-        current_operations(&self.server, wanted, only_of, &|| self.interrupt.check_command()).map_err(host_error)
+        current_operations(self.server.running_work(), wanted, only_of, &|| self.interrupt.check_command())
+            .map_err(host_error)
     }
 
     fn sessions(&self, wanted: &ListedSessions) -> aggregation::Result<Vec<RawDocumentBuf>> {
@@ -295,14 +346,20 @@ impl PipelineHost for CommandHost {
         time_series: Option<&RawDocument>,
     ) -> aggregation::Result<Box<dyn OutputWriter>> {
         let begun = self.namespace(namespace).and_then(|target| {
-            ReplacingOutput::begin(&self.server, target, time_series, self.validation, self.interrupt.clone())
+            ReplacingOutput::begin(
+                self.server.pipeline_output(),
+                target,
+                time_series,
+                self.validation,
+                self.interrupt.clone(),
+            )
         });
         Ok(Box::new(begun.map_err(host_error)?))
     }
 
     fn begin_merge(&self, rules: &MergeRules) -> aggregation::Result<Box<dyn MergeWriter>> {
         let begun = self.namespace(&rules.target).and_then(|target| {
-            MergeOutput::begin(&self.server, target, rules, self.validation, self.interrupt.clone())
+            MergeOutput::begin(self.server.pipeline_output(), target, rules, self.validation, self.interrupt.clone())
         });
         Ok(Box::new(begun.map_err(host_error)?))
     }

@@ -71,8 +71,8 @@ pub(crate) struct OwnedInterrupt {
 }
 
 impl OwnedInterrupt {
-    pub(crate) fn of(operation: &Operation<'_>, slot: &Arc<OperationSlot>) -> Self {
-        Self { slot: slot.clone(), deadline: operation.deadline() }
+    pub(crate) fn of(operation: &Operation<'_>) -> Self {
+        Self { slot: operation.slot().clone(), deadline: operation.deadline() }
     }
 
     pub(crate) fn check_command(&self) -> Result<()> {

@@ -8,13 +8,16 @@ use base64::engine::general_purpose::STANDARD;
 use bson::raw::{CStr, CString, cstr};
 use bson::{DateTime, Decimal128, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use document::{elements, get_field};
+use platform::Clock;
 
 use crate::handlers::views;
 use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::query_shape::{Names, QueryShape};
-use crate::state::context::{Context, ServerContext};
-use crate::state::query_statistics::{Entry, Figure, Key, Seen, hint_of};
+use crate::state::noting::Noting;
+use crate::state::queries::Queries;
+use crate::state::query_statistics::{Entry, Figure, Key, QueryStatistics, Seen, hint_of};
+use crate::state::recording::Recording;
 
 /// Bytes of a command beyond which its shape would cost more than is worth knowing.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -22,25 +25,29 @@ const COMMAND_BYTES_MAX: usize = 64 << 10;
 const COMMANDS: [&str; 3] = ["find", "aggregate", "distinct"];
 
 /// Notes a command that has ended well.
-pub(crate) fn note(context: &Context<'_>, command: &Declaration) {
+pub(crate) fn note(
+    statistics: &QueryStatistics,
+    recording: Recording<'_>,
+    queries: Queries<'_>,
+    command: &Declaration,
+) {
     let is_of_cursors = ["getMore", "killCursors"].contains(&command.name);
     if !is_of_cursors && !COMMANDS.contains(&command.name) {
         return;
     }
-    let (server, notes) = (context.server, &context.notes);
-    let statistics = &server.query_statistics;
     if statistics.rate() == 0 {
         return;
     }
-    let now = server.clock.wall_millis();
+    let Recording { operation, noting: Noting { notes, .. }, .. } = recording;
+    let now = recording.writing.clock.wall_millis();
     let seen = Seen {
-        micros: context.operation.elapsed().saturating_sub(notes.waited.get()).as_micros() as u64,
+        micros: operation.elapsed().saturating_sub(notes.waited.get()).as_micros() as u64,
         returned: notes.returned.get(),
         keys_examined: notes.keys_examined.get(),
         docs_examined: notes.docs_examined.get(),
         sorts: notes.sorts.get(),
     };
-    let body = context.request.body;
+    let body = recording.request.body;
     if is_of_cursors {
         return cursors_of(command, body).for_each(|cursor| {
             statistics.go_on(cursor, seen, command.name == "killCursors" || notes.is_exhausted.get(), now)
@@ -50,7 +57,7 @@ pub(crate) fn note(context: &Context<'_>, command: &Declaration) {
         return;
     }
     // Without memory for it nothing is noted.
-    let Ok(Some(key)) = key_of(context, body) else { return };
+    let Ok(Some(key)) = key_of(recording, queries, body) else { return };
     let cursor = Some(notes.cursor.get()).filter(|id| *id != 0 && !notes.is_exhausted.get());
     statistics.begin(key, seen, cursor, now);
 }
@@ -63,10 +70,10 @@ fn cursors_of<'a>(command: &Declaration, body: &'a RawDocument) -> impl Iterator
 }
 
 /// What tells a query apart from others.
-fn key_of(context: &Context<'_>, body: &RawDocument) -> Result<Option<Key>> {
-    let Some(shape) = QueryShape::of(context.request.database, body)? else { return Ok(None) };
+fn key_of(recording: Recording<'_>, queries: Queries<'_>, body: &RawDocument) -> Result<Option<Key>> {
+    let Some(shape) = QueryShape::of(recording.request.database, body)? else { return Ok(None) };
     let mut rest = RawDocumentBuf::new();
-    if let Some(metadata) = context.metadata.as_ref() {
+    if let Some(metadata) = recording.metadata {
         rest.append(cstr!("client"), &***metadata);
     }
     let kept = ["readConcern", "readPreference", "apiVersion", "apiStrict", "apiDeprecationErrors", "noCursorTimeout"];
@@ -85,7 +92,7 @@ fn key_of(context: &Context<'_>, body: &RawDocument) -> Result<Option<Key>> {
             _ => {}
         }
     }
-    rest.append(cstr!("collectionType"), collection_type(context, body)?);
+    rest.append(cstr!("collectionType"), collection_type(queries, recording.request.database, body)?);
     let hint = get_field(body, "hint").and_then(hint_of);
     Ok(Some(Key { shape, hint, rest }))
 }
@@ -94,7 +101,7 @@ fn has_batch_size(options: RawBsonRef<'_>) -> bool {
     options.as_document().is_some_and(|options| get_field(options, "batchSize").is_some())
 }
 
-fn collection_type(context: &Context<'_>, body: &RawDocument) -> Result<&'static str> {
+fn collection_type(queries: Queries<'_>, database: &str, body: &RawDocument) -> Result<&'static str> {
     let pipeline = get_field(body, "pipeline").and_then(|pipeline| pipeline.as_array());
     let first = pipeline.and_then(|stages| document::array_elements(stages).next());
     let first = first.and_then(|stage| elements(stage.value().as_document()?).next());
@@ -104,11 +111,11 @@ fn collection_type(context: &Context<'_>, body: &RawDocument) -> Result<&'static
     let Some(RawBsonRef::String(collection)) = elements(body).next().map(|first| first.value()) else {
         return Ok("virtual");
     };
-    let namespace = collection::Namespace::new(context.request.database, collection)?;
-    if context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+    let namespace = collection::Namespace::new(database, collection)?;
+    if queries.store.catalog().lookup(namespace.as_str()).is_some() {
         return Ok("collection");
     }
-    Ok(if views::is_view(context.server.queries(), &namespace)? { "view" } else { "nonExistent" })
+    Ok(if views::is_view(queries, &namespace)? { "view" } else { "nonExistent" })
 }
 
 /// The documents of `$queryStats`; with a key names are shown as what it makes of them.
@@ -116,13 +123,14 @@ fn collection_type(context: &Context<'_>, body: &RawDocument) -> Result<&'static
 /// # Errors
 /// There is no memory for them; the command is to stop.
 pub(crate) fn documents(
-    server: &ServerContext,
+    statistics: &QueryStatistics,
+    clock: &dyn Clock,
     key: Option<&[u8]>,
     check: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let now = server.clock.wall_millis();
+    let now = clock.wall_millis();
     let mut found = Vec::new();
-    for entry in server.query_statistics.entries() {
+    for entry in statistics.entries() {
         check()?;
         found.push(describe(&entry, key, now)?);
     }

@@ -17,7 +17,7 @@ use crate::handlers::schema::check_may_create;
 use crate::handlers::time_series::{self, TimeSeries, index_face};
 use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
+use crate::state::pipeline_output::PipelineOutput;
 use crate::state::queries::Queries;
 
 /// What the name of a new collection begins with until it replaces another; then come the 24 digits of an ObjectId.
@@ -27,7 +27,7 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 
 /// See the module's head.
 pub(super) struct ReplacingOutput {
-    server: Arc<ServerContext>,
+    output: PipelineOutput,
     target: Namespace,
     /// The collection that is replaced by `collection`.
     replaced: Namespace,
@@ -49,18 +49,18 @@ impl ReplacingOutput {
     /// # Errors
     /// The target is the server's own, a view, or another kind of collection; those of making a collection.
     pub(super) fn begin(
-        server: &Arc<ServerContext>,
+        output: PipelineOutput,
         target: Namespace,
         time_series: Option<&RawDocument>,
         validation: Validation,
         interrupt: OwnedInterrupt,
     ) -> Result<Self> {
         check_may_replace(&target)?;
-        views::refuse(server.queries(), &target)?;
-        let store = &server.store;
-        let (existing, options) = made_like(server, &target, time_series)?;
+        views::refuse(output.queries(), &target)?;
+        let store = &output.writing.store;
+        let (existing, options) = made_like(output.queries(), &target, time_series)?;
         let is_series = options.time_series.is_some();
-        let unique = server.new_object_id().to_hex();
+        let unique = output.writing.new_object_id().to_hex();
         let mut temporary = Namespace::new(target.database(), &format!("{TEMPORARY}{unique}"))?;
         let mut replaced = target.clone();
         if is_series {
@@ -71,7 +71,7 @@ impl ReplacingOutput {
         let series = options.time_series.as_ref();
         let series = series.map(|options| TimeSeries::new(target.clone(), collection.clone(), options));
         let output = Self {
-            server: server.clone(),
+            output,
             target,
             replaced,
             temporary,
@@ -95,7 +95,7 @@ impl ReplacingOutput {
             (None, None) => Vec::new(),
         };
         if !copied.is_empty() {
-            self.server.store.create_indexes(&self.collection, copied)?;
+            self.output.writing.store.create_indexes(&self.collection, copied)?;
         }
         Ok(())
     }
@@ -108,8 +108,8 @@ impl ReplacingOutput {
                 inserted.errors.into_iter().next().map(|(_, error)| error)
             }
             None => {
-                let outcome = self.server.with_write_context(|write| {
-                    let (store, collection) = (&self.server.store, &self.collection);
+                let outcome = self.output.writing.with_context(|write| {
+                    let (store, collection) = (&self.output.writing.store, &self.collection);
                     store.insert_documents(write, collection, &documents, InsertOrder::Ordered, self.validation)
                 });
                 outcome.errors.into_iter().next().map(|(_, error)| error.into())
@@ -121,7 +121,7 @@ impl ReplacingOutput {
     }
 
     fn add(&mut self, document: &RawDocument) -> Result<()> {
-        let document = as_stored(&self.server, document)?;
+        let document = as_stored(&self.output, document)?;
         self.bytes += document.as_bytes().len();
         self.documents.push(document);
         if self.bytes >= OUTPUT_BYTES { self.insert_collected() } else { Ok(()) }
@@ -129,7 +129,7 @@ impl ReplacingOutput {
 
     /// Once no open transaction uses it.
     fn replace_target(&self) -> Result<CommitInfo> {
-        let store = &self.server.store;
+        let store = &self.output.writing.store;
         let scope = DefinitionScope::Collections(vec![self.replaced.clone()]);
         let _excluded = store
             .exclude_transactions(&scope, &|| self.interrupt.check_command().is_err())
@@ -139,7 +139,7 @@ impl ReplacingOutput {
             return Err(other_kind(&self.target));
         }
         if self.series.is_none() {
-            time_series::refuse(self.server.queries(), &self.target, "$out")?;
+            time_series::refuse(self.output.queries(), &self.target, "$out")?;
         }
         Ok(store.rename_collection(&self.temporary, &self.replaced, RenameTarget::Drop)?)
     }
@@ -147,7 +147,7 @@ impl ReplacingOutput {
 
 impl measurement_inserts::Writer for ReplacingOutput {
     fn queries(&self) -> Queries<'_> {
-        self.server.queries()
+        self.output.queries()
     }
 
     fn check(&self) -> Result<()> {
@@ -157,22 +157,22 @@ impl measurement_inserts::Writer for ReplacingOutput {
     fn give_way(&self) {}
 
     fn write<T>(&self, _: i32, write: impl FnOnce(&mut WriteContext) -> T) -> T {
-        self.server.with_write_context(write)
+        self.output.writing.with_context(write)
     }
 }
 
 /// The collection that is replaced, if there is one, and the options of that which replaces it.
 fn made_like(
-    server: &ServerContext,
+    queries: Queries<'_>,
     target: &Namespace,
     asked: Option<&RawDocument>,
 ) -> Result<(Option<Arc<Collection>>, CollectionOptions)> {
     let asked = asked.map(|asked| TimeSeriesOptions::parse(RawBsonRef::Document(asked))).transpose()?;
-    if let Some(existing) = server.store.catalog().lookup(target.as_str()) {
+    if let Some(existing) = queries.store.catalog().lookup(target.as_str()) {
         let options = existing.definition().options.clone();
         return if asked.is_some() { Err(other_kind(target)) } else { Ok((Some(existing), options)) };
     }
-    if let Some(series) = time_series::of(server.queries(), target) {
+    if let Some(series) = time_series::of(queries, target) {
         let options = series.collection.definition().options.clone();
         if asked.is_some() && asked != options.time_series {
             let message = format!("Time series options of $out differ from those of the existing collection {target}");
@@ -245,17 +245,18 @@ impl Drop for ReplacingOutput {
     fn drop(&mut self) {
         if !self.is_finished {
             // The error that ended the pipeline is the one to be told about.
-            let _ = self.server.store.drop_collection(&self.temporary);
+            let _ = self.output.writing.store.drop_collection(&self.temporary);
         }
     }
 }
 
 /// A document as it is stored: with an `_id`, which is first, and without zero timestamps.
-pub(super) fn as_stored(server: &ServerContext, document: &RawDocument) -> Result<RawDocumentBuf> {
-    let clock = server.clock.wall_millis();
-    let now = || server.timestamps.next(clock);
+pub(super) fn as_stored(output: &PipelineOutput, document: &RawDocument) -> Result<RawDocumentBuf> {
+    let PipelineOutput { writing, timestamps, .. } = output;
+    let millis = writing.clock.wall_millis();
+    let now = || timestamps.next(millis);
     let mut stored = Vec::new();
-    let new_id = || server.new_object_id();
+    let new_id = || writing.new_object_id();
     let is_changed = document::prepare_for_storage(document, EmptyTimestamps::Replace, new_id, now, &mut stored)?;
     Ok(if is_changed { RawDocumentBuf::from_bytes(stored)? } else { document.to_owned() })
 }

@@ -38,12 +38,14 @@ use crate::request::declaration::{
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, OperationCounts};
+use crate::state::changing::Changing;
 use crate::state::execution_notes::ExecutionNotes;
+use crate::state::operation_counts::OperationCounts;
 use crate::state::reading::Reading;
+use crate::state::write_command::WriteCommand;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.write_command(), arguments, reply),
     Declaration {
         counts_as_command: false,
         sequences: &["updates"],
@@ -60,14 +62,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    command: &WriteCommand<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let namespace = Namespace::new(command.changing.reading.database, arguments.collection_name()?)?;
     let (mut is_ordered, mut options) = (true, StatementOptions::default());
-    let mut statements: Option<Vec<&RawDocument>> =
-        context.request.sequences.documents("updates").map(Iterator::collect);
+    let mut statements: Option<Vec<&RawDocument>> = command.sequences.documents("updates").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
             "updates" => statements = field.documents()?,
@@ -82,13 +83,14 @@ pub(crate) fn run(
     }
     let statements = required(statements, "update.updates")?;
     let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
-    let mut writes = WriteStatements::begin(context, &mut arguments, from_ref(&namespace), statements.len(), order)?;
+    let mut writes =
+        WriteStatements::begin(&command.changing, &mut arguments, from_ref(&namespace), statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let mut updates = Updates::new(&namespace, &statements, &options);
-    writes.run(context, statements.len(), &mut updates)?;
-    updates.totals.note(&context.notes);
+    writes.run(command, statements.len(), &mut updates)?;
+    updates.totals.note(command.changing.noting.notes);
     updates.totals.write(reply);
-    writes.finish(context, &arguments.generic.write_concern, reply);
+    writes.finish(&command.acknowledging, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
@@ -125,32 +127,38 @@ impl Statements for Updates<'_> {
         &counts.update
     }
 
-    fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()> {
-        let upserted = self.totals.add_executed(context, executed)?;
+    fn add_executed(&mut self, changing: &Changing<'_>, position: usize, executed: &ExecutedStatement) -> Result<()> {
+        let upserted = self.totals.add_executed(changing, executed)?;
         self.totals.upserted.extend(upserted.map(|id| (position, id)));
         Ok(())
     }
 
-    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
+    fn run(
+        &mut self,
+        changing: &Changing<'_>,
+        position: usize,
+        id: i32,
+        commit: &mut Option<CommitInfo>,
+    ) -> Result<()> {
         let Some(fields) = self.statements.get(position) else { return Ok(()) };
         self.phase = Phase::Updating;
-        let _collation = command_collation::enter(context.reading(), self.namespace, fields.collation)?;
+        let _collation = command_collation::enter(changing.reading, self.namespace, fields.collation)?;
         check_no_bucket(self.namespace)?;
-        if let Some(series) = written_series(context, self.namespace)? {
-            return self.run_on_series(context, &series, fields, id, commit);
+        if let Some(series) = written_series(changing, self.namespace)? {
+            return self.run_on_series(changing, &series, fields, id, commit);
         }
-        let mut statement = Statement::parse(context.reading(), fields, self.options)?;
+        let mut statement = Statement::parse(changing.reading, fields, self.options)?;
         statement.id = id;
-        check_retryable(context, statement.multiplicity == Multiplicity::One, "multi=true")?;
+        check_retryable(changing, statement.multiplicity == Multiplicity::One, "multi=true")?;
         let matched_before = self.totals.matched;
-        if let Some(collection) = context.reading().collection(self.namespace)? {
-            update_matching(context, &collection, &statement, &|_| 1, &mut self.totals, commit)?;
+        if let Some(collection) = changing.reading.collection(self.namespace)? {
+            update_matching(changing, &collection, &statement, &|_| 1, &mut self.totals, commit)?;
         }
         if self.totals.matched > matched_before || !statement.is_upsert {
             return Ok(());
         }
         self.phase = Phase::Upserting;
-        let (upserted, made, _) = upsert(context, self.namespace, &statement)?;
+        let (upserted, made, _) = upsert(changing, self.namespace, &statement)?;
         *commit = Some(made);
         self.totals.upserted.push((position, upserted));
         Ok(())
@@ -169,10 +177,10 @@ impl Statements for Updates<'_> {
 
     /// Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be
     /// created.
-    fn may_try_again(&self, context: &Context<'_>, error: &CommandError) -> bool {
+    fn may_try_again(&self, changing: &Changing<'_>, error: &CommandError) -> bool {
         match self.phase {
-            Phase::Updating => is_dropped_outside(context, error),
-            Phase::Upserting => may_try_upsert_again(context, error),
+            Phase::Updating => is_dropped_outside(changing, error),
+            Phase::Upserting => may_try_upsert_again(changing, error),
         }
     }
 }
@@ -181,7 +189,7 @@ impl Updates<'_> {
     /// Changes what names series: of their buckets.
     fn run_on_series(
         &mut self,
-        context: &Context<'_>,
+        changing: &Changing<'_>,
         series: &TimeSeries,
         fields: &StatementFields<'_>,
         id: i32,
@@ -189,7 +197,7 @@ impl Updates<'_> {
     ) -> Result<()> {
         let kind = (fields.multiplicity == Multiplicity::Many, fields.is_upsert);
         let of_buckets = time_series::update::translated(series, fields.filter, fields.update, kind)?;
-        check_retryable(context, false, "multi=true")?;
+        check_retryable(changing, false, "multi=true")?;
         let of_buckets = StatementFields {
             filter: &of_buckets.filter,
             update: UpdateSource::Document(&of_buckets.update),
@@ -197,10 +205,10 @@ impl Updates<'_> {
             hint: time_series::hint(series, &fields.hint),
             ..*fields
         };
-        let mut statement = Statement::parse(context.reading(), &of_buckets, self.options)?;
+        let mut statement = Statement::parse(changing.reading, &of_buckets, self.options)?;
         statement.id = id;
         let weight = |bucket: &RawDocument| time_series::update::weight(series, bucket);
-        update_matching(context, &series.collection, &statement, &weight, &mut self.totals, commit)
+        update_matching(changing, &series.collection, &statement, &weight, &mut self.totals, commit)
     }
 }
 
@@ -247,9 +255,9 @@ impl Totals {
     }
 
     /// Counts what an earlier try has done; gives the `_id` of the document that it upserted.
-    fn add_executed(&mut self, context: &Context<'_>, executed: &ExecutedStatement) -> Result<Option<RawBson>> {
+    fn add_executed(&mut self, changing: &Changing<'_>, executed: &ExecutedStatement) -> Result<Option<RawBson>> {
         if let (1, Some(position)) = (executed.count_change, executed.details) {
-            let upserted = context.server.store.retried_statement(position)?.inserted;
+            let upserted = changing.writing.store.retried_statement(position)?.inserted;
             let id = upserted.as_deref().and_then(document::document_id);
             return Ok(Some(id.map_or(RawBson::Null, Into::into)));
         }
@@ -419,31 +427,29 @@ pub(crate) fn source_of(field: Field<'_>) -> Result<UpdateSource<'_>> {
 
 /// Updates what matches; `weight` says how many each document counts for.
 fn update_matching(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     collection: &Arc<Collection>,
     statement: &Statement,
     weight: &dyn Fn(&RawDocument) -> u64,
     totals: &mut Totals,
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
-    let server = context.server;
-    let view = context.reading().newest_view();
+    let Changing { reading, writing, operation, .. } = *changing;
+    let view = reading.newest_view();
     let query = statement.query.clone();
-    let mut found =
-        QueryExecutor::new(&server.queries().services(), view, Target::of(collection), query, &context.operation)?;
-    let clock = CommandClock::of(&*server.clock, &server.timestamps);
+    let mut found = QueryExecutor::new(&reading.queries.services(), view, Target::of(collection), query, operation)?;
+    let clock = CommandClock::of(&*writing.clock, changing.timestamps);
     let changed = match statement.multiplicity {
         Multiplicity::One => Changed::One,
         Multiplicity::Many => Changed::Updated,
     };
-    let reading = context.reading();
-    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
-    context.before_write()?;
-    context.write(statement.id, statement.details, |write| {
-        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
+    let mut records = RecordsToChange::of(reading, operation, changed, &mut found)?;
+    changing.before_write()?;
+    changing.write(statement.id, statement.details, |write| {
+        while let Some(record_id) = records.next(&mut found, reading, operation)? {
             let (mut is_match, mut counted) = (false, 0);
             let changed =
-                server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
+                writing.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
                     counted = weight(newest);
                     is_match = apply(statement, newest, &clock, out)?;
                     Ok::<_, CommandError>(if out.is_empty() { Decision::Keep } else { statement.decision() })
@@ -459,7 +465,7 @@ fn update_matching(
         }
         Ok::<_, CommandError>(())
     })?;
-    context.note_executor(&found);
+    changing.noting.note_executor(&found);
     Ok(())
 }
 
@@ -489,12 +495,12 @@ pub(crate) fn apply(
 
 /// Inserts the document of an upsert; gives its `_id`, the commit and the document.
 pub(crate) fn upsert(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     statement: &Statement,
 ) -> Result<(RawBson, CommitInfo, bson::RawDocumentBuf)> {
-    let server = context.server;
-    let clock = CommandClock::of(&*server.clock, &server.timestamps);
+    let Changing { writing, timestamps, .. } = *changing;
+    let clock = CommandClock::of(&*writing.clock, timestamps);
     let update_context = UpdateContext {
         match_position: None,
         purpose: UpdatePurpose::Insert,
@@ -503,19 +509,19 @@ pub(crate) fn upsert(
         variables: &statement.query.variables,
     };
     let equalities = statement.query.filter.equality_fields_unchecked();
-    let made = statement.update.upsert_document(&equalities, &update_context, server.new_object_id())?;
+    let made = statement.update.upsert_document(&equalities, &update_context, writing.new_object_id())?;
     let mut stored = Vec::new();
     let is_reordered = document::prepare_for_storage(
         &made,
         statement.empty_timestamps,
-        || server.new_object_id(),
+        || writing.new_object_id(),
         || update_context.clock.next_timestamp(),
         &mut stored,
     )?;
     let document = if is_reordered { bson::RawDocumentBuf::from_bytes(stored)? } else { made };
-    let collection = context.collection_or_create(namespace)?;
-    let commit = context.write(statement.id, statement.details, |write| {
-        server.store.insert_document(write, &collection, &document, statement.validation)
+    let collection = changing.collection_or_create(namespace)?;
+    let commit = changing.write(statement.id, statement.details, |write| {
+        writing.store.insert_document(write, &collection, &document, statement.validation)
     })?;
     let id = document::document_id(&document).map_or(RawBson::Null, Into::into);
     Ok((id, commit, document))

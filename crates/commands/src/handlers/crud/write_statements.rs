@@ -20,17 +20,21 @@ use crate::request::arguments::Arguments;
 use crate::request::error::{CommandError, Result};
 use crate::request::statement_ids::StatementIds;
 use crate::request::write_concern::WriteConcern;
-use crate::state::context::{Context, OperationCounts, count};
+use crate::state::acknowledgement::Acknowledging;
+use crate::state::changing::Changing;
+use crate::state::operation_counts::{OperationCounts, count};
+use crate::state::write_command::WriteCommand;
 
 /// The time-series collection that a write by this name goes to, where there is no collection of the name.
 ///
 /// # Errors
 /// OperationNotSupportedInTransaction (263).
-pub(super) fn written_series(context: &Context<'_>, namespace: &Namespace) -> Result<Option<TimeSeries>> {
-    if context.reading().collection(namespace)?.is_some() {
+pub(super) fn written_series(changing: &Changing<'_>, namespace: &Namespace) -> Result<Option<TimeSeries>> {
+    let reading = changing.reading;
+    if reading.collection(namespace)?.is_some() {
         return Ok(None);
     }
-    time_series::to_write(context.server.queries(), context.session.transaction(), namespace)
+    time_series::to_write(reading.queries, reading.transaction(), namespace)
 }
 
 /// Most operations in one write command.
@@ -56,10 +60,11 @@ pub(crate) trait Statements {
     fn counter<'c>(&self, position: usize, counts: &'c OperationCounts) -> &'c AtomicU64;
 
     /// Takes over what an earlier try of the command has done with the statement.
-    fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()>;
+    fn add_executed(&mut self, changing: &Changing<'_>, position: usize, executed: &ExecutedStatement) -> Result<()>;
 
     /// Runs the statement at a position under its number, and keeps its newest commit.
-    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()>;
+    fn run(&mut self, changing: &Changing<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>)
+    -> Result<()>;
 
     /// What the profiler is shown of the statement at a position. `None`: the command is shown as a whole.
     fn shown(&self, _position: usize) -> Option<ShownStatement<'_>> {
@@ -70,8 +75,8 @@ pub(crate) trait Statements {
     fn progress(&self) -> u64;
 
     /// Whether a statement that has done nothing and failed so would find other circumstances.
-    fn may_try_again(&self, context: &Context<'_>, error: &CommandError) -> bool {
-        is_dropped_outside(context, error)
+    fn may_try_again(&self, changing: &Changing<'_>, error: &CommandError) -> bool {
+        is_dropped_outside(changing, error)
     }
 }
 
@@ -92,15 +97,15 @@ impl WriteStatements {
     /// # Errors
     /// InvalidLength, InvalidNamespace, InvalidOptions, MaxTimeMSExpired.
     pub(crate) fn begin(
-        context: &mut Context<'_>,
+        changing: &Changing<'_>,
         arguments: &mut Arguments<'_>,
         namespaces: &[Namespace],
         statements: usize,
         order: StatementOrder,
     ) -> Result<Self> {
         check_count(statements)?;
-        namespaces.iter().try_for_each(|namespace| check_may_write(context, namespace))?;
-        context.operation.set_time_limit(arguments.generic.max_time)?;
+        namespaces.iter().try_for_each(|namespace| check_may_write(changing, namespace))?;
+        changing.operation.set_time_limit(arguments.generic.max_time)?;
         let ids = std::mem::take(&mut arguments.generic.statement_ids);
         ids.check_count(statements)?;
         let (errors, retried) = (WriteErrors::default(), RetriedStatements::default());
@@ -113,34 +118,36 @@ impl WriteStatements {
     /// What ends the whole command. Those of single statements are in the reply.
     pub(crate) fn run(
         &mut self,
-        context: &Context<'_>,
+        command: &WriteCommand<'_>,
         count_of_statements: usize,
         statements: &mut dyn Statements,
     ) -> Result<()> {
+        let WriteCommand { changing, recording, counts, .. } = command;
         for position in 0..count_of_statements {
             let id = self.id(position);
-            let outcome = match context.session.executed(id) {
+            let outcome = match changing.session.executed(id) {
                 Some(executed) => {
                     self.retried.push(id);
-                    statements.add_executed(context, position, &executed)
+                    statements.add_executed(changing, position, &executed)
                 }
                 None => {
-                    count(statements.counter(position, &context.server.counts), 1);
-                    context.notes.statements.add(1);
-                    let shown = if context.server.profiler.may_profile() { statements.shown(position) } else { None };
-                    let begin = shown.map(|shown| StatementBegin::of(context, &shown));
+                    count(statements.counter(position, counts), 1);
+                    changing.noting.notes.statements.add(1);
+                    let is_shown = changing.noting.profiler.may_profile();
+                    let shown = if is_shown { statements.shown(position) } else { None };
+                    let begin = shown.map(|shown| StatementBegin::of(recording, &shown));
                     let before = self.commit.as_ref().map(|commit| commit.timestamp);
-                    let outcome = self.run_one(context, position, id, statements);
+                    let outcome = self.run_one(changing, position, id, statements);
                     self.has_only_found = self.commit.as_ref().map(|commit| commit.timestamp) == before;
                     if let (Some(begin), Some(shown)) = (begin, statements.shown(position)) {
-                        begin.ended(context, &shown, outcome.as_ref().err());
+                        begin.ended(recording, &shown, outcome.as_ref().err());
                     }
                     outcome
                 }
             };
             if let Err(error) = outcome {
-                self.fail(context, position, error)?;
-                if self.order == StatementOrder::Ordered || context.session.transaction().is_some() {
+                self.fail(changing, position, error)?;
+                if self.order == StatementOrder::Ordered || changing.reading.is_in_transaction() {
                     break;
                 }
             }
@@ -151,21 +158,21 @@ impl WriteStatements {
     /// Runs a statement; again, when it has done nothing yet and would find something else.
     fn run_one(
         &mut self,
-        context: &Context<'_>,
+        changing: &Changing<'_>,
         position: usize,
         id: i32,
         statements: &mut dyn Statements,
     ) -> Result<()> {
         for _ in 1..STATEMENT_ATTEMPTS {
             let before = statements.progress();
-            match statements.run(context, position, id, &mut self.commit) {
-                Err(error) if statements.progress() == before && statements.may_try_again(context, &error) => {
-                    context.operation.check_interrupt()?;
+            match statements.run(changing, position, id, &mut self.commit) {
+                Err(error) if statements.progress() == before && statements.may_try_again(changing, &error) => {
+                    changing.operation.check_interrupt()?;
                 }
                 outcome => return outcome,
             }
         }
-        statements.run(context, position, id, &mut self.commit)
+        statements.run(changing, position, id, &mut self.commit)
     }
 
     /// The number of the statement at a position.
@@ -192,10 +199,10 @@ impl WriteStatements {
     ///
     /// # Errors
     /// The error, if it is not the statement's own but ends the command.
-    pub(crate) fn fail(&mut self, context: &Context<'_>, position: usize, error: CommandError) -> Result<()> {
-        let error = context.name_interruption(error);
-        context.session.check_failure(&error)?;
-        context.notes.write_errors.add(1);
+    pub(crate) fn fail(&mut self, changing: &Changing<'_>, position: usize, error: CommandError) -> Result<()> {
+        let error = changing.operation.name_interruption(error);
+        changing.session.check_failure(&error)?;
+        changing.noting.notes.write_errors.add(1);
         self.has_only_found = true;
         self.errors.push(position, error);
         Ok(())
@@ -207,16 +214,16 @@ impl WriteStatements {
     }
 
     /// Writes the end of the reply, once what was written is as safe as was asked for.
-    pub(crate) fn finish(self, context: &mut Context<'_>, concern: &WriteConcern, reply: &mut DocumentWriter<'_>) {
+    pub(crate) fn finish(self, with: &Acknowledging<'_>, concern: &WriteConcern, reply: &mut DocumentWriter<'_>) {
         self.errors.write(reply);
         self.retried.write(reply);
-        write_concern_error(self.wait(concern, context), reply);
+        write_concern_error(self.wait(concern, with), reply);
     }
 
-    fn wait(&self, concern: &WriteConcern, context: &mut Context<'_>) -> Result<()> {
-        self.retried.wait(concern, context, self.commit.as_ref())?;
+    fn wait(&self, concern: &WriteConcern, with: &Acknowledging<'_>) -> Result<()> {
+        self.retried.wait(concern, with, self.commit.as_ref())?;
         match self.has_only_found {
-            true => concern.wait_for_all_of(context),
+            true => concern.wait_for_all_of(with),
             false => Ok(()),
         }
     }
@@ -240,21 +247,21 @@ pub(crate) fn validated(statement: &RawDocument) -> Result<()> {
 
 /// A statement that changes all documents that match can not be retried: nobody knows which were changed before.
 /// `field` is what says so.
-pub(crate) fn check_retryable(context: &Context<'_>, is_single: bool, field: &str) -> Result<()> {
-    if is_single || !context.session.is_retryable_write() {
+pub(crate) fn check_retryable(changing: &Changing<'_>, is_single: bool, field: &str) -> Result<()> {
+    if is_single || !changing.session.is_retryable_write() {
         return Ok(());
     }
     Err(CommandError::named("InvalidOptions", format!("Cannot use (or request) retryable writes with {field}")))
 }
 
 /// Whether an upsert that has failed so would find other circumstances.
-pub(crate) fn may_try_upsert_again(context: &Context<'_>, error: &CommandError) -> bool {
-    error.code_name == "DuplicateKey" || is_dropped_outside(context, error)
+pub(crate) fn may_try_upsert_again(changing: &Changing<'_>, error: &CommandError) -> bool {
+    error.code_name == "DuplicateKey" || is_dropped_outside(changing, error)
 }
 
 /// Whether the collection was dropped meanwhile, outside of transactions, where what is there then can be used.
-pub(crate) fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
-    error.code_name == "QueryPlanKilled" && context.session.transaction().is_none()
+pub(crate) fn is_dropped_outside(changing: &Changing<'_>, error: &CommandError) -> bool {
+    error.code_name == "QueryPlanKilled" && !changing.reading.is_in_transaction()
 }
 
 /// Errors of single operations of a write command, by their position in the request.
@@ -309,10 +316,10 @@ impl RetriedStatements {
     pub(super) fn wait(
         &self,
         concern: &WriteConcern,
-        context: &mut Context<'_>,
+        with: &Acknowledging<'_>,
         commit: Option<&CommitInfo>,
     ) -> Result<()> {
-        concern.wait(context, commit)?;
-        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all_of(context) }
+        concern.wait(with, commit)?;
+        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all_of(with) }
     }
 }

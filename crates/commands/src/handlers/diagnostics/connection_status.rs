@@ -5,12 +5,17 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
+use crate::state::access_control::AccessControl;
+use crate::state::access_control::login::Login;
 use crate::state::access_control::names::write_roles;
 use crate::state::access_control::stored_role::write_privileges;
-use crate::state::context::Context;
+use crate::state::writing::Writing;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(context.login, &server.access, &server.writing, arguments, reply)
+    },
     Declaration {
         authentication: Authentication::NotNeeded,
         ..Declaration::new("connectionStatus", "Who the client is to the server.", Needs::Nothing, &[])
@@ -19,7 +24,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    login: &mut Login,
+    access: &AccessControl,
+    writing: &Writing,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -30,7 +37,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let access = context.login.access(&context.server.access, &context.server.writing)?.cloned();
+    let access = login.access(access, writing)?.cloned();
     reply.document("authInfo", |info| {
         info.array("authenticatedUsers", |users| {
             let user = access.iter().map(|access| &access.user);

@@ -32,11 +32,16 @@ use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
 use crate::state::access_control::names::UserName;
 use crate::state::client_cursors::{CursorFigures, IdleCursor};
-use crate::state::context::{Context, ServerContext};
-use crate::state::operations::{OperationSlot, RunningOperation};
+use crate::state::fsync_lock::FsyncLock;
+use crate::state::operations::{Operation, OperationSlot, RunningOperation};
+use crate::state::rights::Rights;
+use crate::state::running_work::RunningWork;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (server, operation) = (context.server, &context.operation);
+        run((server.running_work(), operation), context.rights(), &server.fsync_lock, arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         computed: Some(needs),
@@ -61,11 +66,13 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    (work, operation): (RunningWork<'_>, &Operation<'_>),
+    rights: Rights<'_>,
+    fsync_lock: &FsyncLock,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    context.operation.set_time_limit(arguments.time_limit())?;
+    operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut wanted) =
         (Vec::new(), IdleOperations { sessions: true, all_users: true, ..IdleOperations::default() });
     for field in arguments.fields() {
@@ -78,18 +85,18 @@ pub(crate) fn run(
             _ => filter.push(field),
         }
     }
-    let is_to_stop = || context.operation.check_interrupt();
+    let is_to_stop = || operation.check_interrupt();
     let filter = Filter::parse(&document_of_fields(&filter)?, &FilterOptions::default())?;
     let mut entries = Vec::new();
-    let only_of = context.login.user().filter(|_| !wanted.all_users && context.server.access.is_enforced());
-    for entry in current_operations(context.server, wanted, only_of.map(|user| &**user), &is_to_stop)? {
+    let only_of = rights.login.user().filter(|_| !wanted.all_users && rights.is_enforced());
+    for entry in current_operations(work, wanted, only_of.map(|user| &**user), &is_to_stop)? {
         is_to_stop()?;
         if filter.matches(&entry)? {
             entries.push(entry);
         }
     }
     reply.array("inprog", |list| entries.iter().for_each(|entry| list.push(entry)));
-    if context.server.fsync_lock.is_locked() {
+    if fsync_lock.is_locked() {
         reply.boolean("fsyncLock", true);
         reply.string("info", "use db.fsyncUnlock() to let others write again");
     }
@@ -98,38 +105,38 @@ pub(crate) fn run(
 
 /// What is running, and of what is not, what is wanted; of one user, what is known to be his. Also for the stage `$currentOp`.
 pub(crate) fn current_operations(
-    server: &ServerContext,
+    work: RunningWork<'_>,
     wanted: IdleOperations,
     only_of: Option<&UserName>,
     is_to_stop: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let is_wanted = |owner: Option<&UserName>| only_of.is_none() || owner == only_of;
     let (mut entries, mut busy_sessions) = (Vec::new(), HashSet::new());
-    let open = server.store.listed_transactions();
+    let open = work.store.listed_transactions();
     let open_of: HashMap<_, _> = open.iter().map(|(session, open)| ((*session, open.txn_number), open)).collect();
-    for (operation, slot, elapsed) in server.operations.running() {
+    for (operation, slot, elapsed) in work.operations.running() {
         is_to_stop()?;
         if !is_wanted(slot.user().as_deref()) {
             continue;
         }
         let own = operation.session.zip(operation.transaction);
         let transaction = own.and_then(|own| open_of.get(&own).copied());
-        entries.push(describe(server, &operation, &slot, elapsed, transaction)?);
+        entries.push(describe(work, &operation, &slot, elapsed, transaction)?);
         busy_sessions.extend(operation.session);
     }
-    let builds = if only_of.is_none() { server.store.interrupted_builds() } else { Vec::new() };
+    let builds = if only_of.is_none() { work.store.interrupted_builds() } else { Vec::new() };
     for collection in builds {
         for index in collection.indexes().all().iter().filter(|index| index.state() == IndexState::Building) {
-            entries.push(describe_build(server, &collection, index)?);
+            entries.push(describe_build(work, &collection, index)?);
         }
     }
     if wanted.connections {
-        for slot in server.operations.idle().iter().filter(|slot| is_wanted(slot.user().as_deref())) {
+        for slot in work.operations.idle().iter().filter(|slot| is_wanted(slot.user().as_deref())) {
             is_to_stop()?;
             entries.push(document_of(|entry| {
-                write_connection(server, slot, entry);
+                write_connection(work, slot, entry);
                 entry.boolean("active", false);
-                write_time(server, entry);
+                write_time(work, entry);
                 write_locks(0, false, entry);
             })?);
         }
@@ -137,25 +144,25 @@ pub(crate) fn current_operations(
     if wanted.sessions {
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
             is_to_stop()?;
-            let found = server.store.sessions().find(*session);
+            let found = work.store.sessions().find(*session);
             if !is_wanted(found.as_deref().and_then(owner)) {
                 continue;
             }
-            entries.push(describe_transaction(server, *session, transaction)?);
+            entries.push(describe_transaction(work, *session, transaction)?);
         }
     }
     if wanted.cursors {
-        for cursor in server.cursors.idle().iter().filter(|cursor| is_wanted(cursor.owner.as_deref())) {
+        for cursor in work.cursors.idle().iter().filter(|cursor| is_wanted(cursor.owner.as_deref())) {
             is_to_stop()?;
-            entries.push(describe_cursor(server, cursor)?);
+            entries.push(describe_cursor(work, cursor)?);
         }
     }
     Ok(entries)
 }
 
-fn write_connection(server: &ServerContext, slot: &OperationSlot, entry: &mut DocumentWriter<'_>) {
+fn write_connection(work: RunningWork<'_>, slot: &OperationSlot, entry: &mut DocumentWriter<'_>) {
     entry.string("type", "op");
-    entry.string("host", &host_and_port(&server.facts));
+    entry.string("host", &host_and_port(work.facts));
     entry.string("desc", &format!("conn{}", slot.connection));
     entry.int32("connectionId", slot.connection as i32);
     entry.string("client", &slot.client);
@@ -170,13 +177,13 @@ fn write_connection(server: &ServerContext, slot: &OperationSlot, entry: &mut Do
     }
 }
 
-fn write_time(server: &ServerContext, entry: &mut DocumentWriter<'_>) {
-    let now = DateTime::from_millis(server.clock.wall_millis());
+fn write_time(work: RunningWork<'_>, entry: &mut DocumentWriter<'_>) {
+    let now = DateTime::from_millis(work.clock.wall_millis());
     entry.string("currentOpTime", &now.try_to_rfc3339_string().unwrap_or_default());
 }
 
 fn describe(
-    server: &ServerContext,
+    work: RunningWork<'_>,
     operation: &RunningOperation,
     slot: &Arc<OperationSlot>,
     elapsed: Duration,
@@ -184,16 +191,16 @@ fn describe(
 ) -> Result<RawDocumentBuf> {
     let command = RawDocument::from_bytes(&operation.command).ok();
     document_of(|entry| {
-        write_connection(server, slot, entry);
+        write_connection(work, slot, entry);
         entry.boolean("active", true);
-        write_time(server, entry);
+        write_time(work, entry);
         entry.int32("opid", operation.id as i32);
         if let Some(session) = operation.session {
             entry.document("lsid", |lsid| lsid.uuid("id", session));
         }
         if let Some(txn_number) = operation.transaction {
             entry.document("transaction", |transaction| match open {
-                Some(open) => write_transaction(server, open, elapsed, transaction),
+                Some(open) => write_transaction(work, open, elapsed, transaction),
                 None => write_parameters(txn_number, transaction),
             });
         }
@@ -214,11 +221,11 @@ fn describe(
         }
         write_cursor_in_use(operation, command, entry);
         if matches!(operation.name, "createIndexes" | "reIndex") {
-            let collection = server.store.catalog().lookup(&namespace(operation.name, &operation.database, command));
+            let collection = work.store.catalog().lookup(&namespace(operation.name, &operation.database, command));
             write_build(collection.as_deref(), entry);
         }
         if operation.name == crate::state::backups::COMMAND_NAME {
-            server.backups.write(entry);
+            work.backups.write(entry);
         }
         write_locks(slot.yields(), operation.waits_for_lock, entry);
         if slot.is_to_end() {
@@ -275,16 +282,16 @@ fn write_parameters(txn_number: i64, transaction: &mut DocumentWriter<'_>) {
 
 /// A transaction, in which a command has been running for so long.
 fn write_transaction(
-    server: &ServerContext,
+    work: RunningWork<'_>,
     open: &OpenTransaction,
     running: Duration,
     transaction: &mut DocumentWriter<'_>,
 ) {
-    let age = server.clock.monotonic().saturating_sub(open.began);
+    let age = work.clock.monotonic().saturating_sub(open.began);
     // Its first command came before it began.
     let active = (open.active + running).min(age);
-    let began = server.clock.wall_millis().saturating_sub(age.as_millis() as i64);
-    let lifetime = server.parameters.transaction_lifetime_seconds() as i64 * 1000;
+    let began = work.clock.wall_millis().saturating_sub(age.as_millis() as i64);
+    let lifetime = work.parameters.transaction_lifetime_seconds() as i64 * 1000;
     let text = |millis| DateTime::from_millis(millis).try_to_rfc3339_string().unwrap_or_default();
     write_parameters(open.txn_number, transaction);
     transaction.timestamp("readTimestamp", bson_timestamp(open.transaction.read_view().timestamp()));
@@ -296,23 +303,23 @@ fn write_transaction(
 }
 
 /// An open transaction with no command running in it.
-fn describe_transaction(server: &ServerContext, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
+fn describe_transaction(work: RunningWork<'_>, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
     document_of(|entry| {
         entry.string("type", "idleSession");
-        entry.string("host", &host_and_port(&server.facts));
+        entry.string("host", &host_and_port(work.facts));
         entry.string("desc", "inactive transaction");
         entry.document("lsid", |lsid| lsid.uuid("id", session));
-        entry.document("transaction", |transaction| write_transaction(server, open, Duration::ZERO, transaction));
+        entry.document("transaction", |transaction| write_transaction(work, open, Duration::ZERO, transaction));
         entry.boolean("active", false);
         write_locks(0, false, entry);
     })
 }
 
-fn describe_cursor(server: &ServerContext, idle: &IdleCursor) -> Result<RawDocumentBuf> {
+fn describe_cursor(work: RunningWork<'_>, idle: &IdleCursor) -> Result<RawDocumentBuf> {
     let CursorFigures { created, last_used, documents, batches, has_no_timeout, is_tailable, awaits } = idle.figures;
     document_of(|entry| {
         entry.string("type", "idleCursor");
-        entry.string("host", &host_and_port(&server.facts));
+        entry.string("host", &host_and_port(work.facts));
         entry.string("ns", &idle.namespace);
         if let Some(session) = idle.session {
             entry.document("lsid", |lsid| lsid.uuid("id", session));
@@ -334,11 +341,11 @@ fn describe_cursor(server: &ServerContext, idle: &IdleCursor) -> Result<RawDocum
 }
 
 /// An index build that a restart has interrupted and that goes on.
-fn describe_build(server: &ServerContext, collection: &Collection, index: &Index) -> Result<RawDocumentBuf> {
+fn describe_build(work: RunningWork<'_>, collection: &Collection, index: &Index) -> Result<RawDocumentBuf> {
     let namespace = collection.namespace();
     document_of(|entry| {
         entry.string("type", "op");
-        entry.string("host", &host_and_port(&server.facts));
+        entry.string("host", &host_and_port(work.facts));
         entry.string("desc", "index-builds");
         entry.boolean("active", true);
         entry.string("op", "command");

@@ -5,38 +5,51 @@
 use std::time::Duration;
 
 use bson::{DateTime, RawDocument, RawDocumentBuf};
+use platform::{WAIT_KINDS, WaitKind};
+use transaction::Store;
 
 use super::current_op::{kind, namespace};
 use super::profile::store_record;
-use platform::{WAIT_KINDS, WaitKind};
-
 use crate::DocumentWriter;
 use crate::request::client_metadata::application_name;
 use crate::request::declaration::Declaration;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::secrets::write_without_secrets;
-use crate::state::context::{Context, ServerContext, count};
+use crate::state::counting::Counting;
 use crate::state::execution_notes::{ExecutionNotes, Noted, Waited};
 use crate::state::namespace_usage::UsageKind;
-use crate::state::traces::{OperationSpan, parent_of};
+use crate::state::noting::Noting;
+use crate::state::operation_counts::{OperationCounts, count};
+use crate::state::recording::Recording;
+use crate::state::traces::{OperationSpan, Traces, parent_of};
 
 /// Bytes of a command in a record; a larger one is left out.
 const COMMAND_BYTES_MAX: usize = 50 << 10;
 
 /// See the module's head.
-pub(crate) fn finished(context: &Context<'_>, command: &Declaration, reply_bytes: usize, error: Option<&CommandError>) {
-    let (server, notes) = (context.server, &context.notes);
-    let elapsed = context.operation.elapsed().saturating_sub(notes.waited.get());
-    server.figures.record(command, elapsed);
-    server.figures.count_write_errors(notes.write_errors.get());
-    add_to_counts(server, notes);
-    let full_name = namespace(command.name, context.request.database, Some(context.request.body));
-    record_usage(server, command, &full_name, notes, elapsed);
-    if server.profiler.may_record(elapsed) {
-        let ended = Ended { context, command, namespace: &full_name, elapsed, reply_bytes, error };
-        ended.trace();
-        if server.profiler.may_keep_record(elapsed)
+pub(crate) fn finished(
+    recording: Recording<'_>,
+    counting: Counting<'_>,
+    traces: Option<&Traces>,
+    command: &Declaration,
+    reply_bytes: usize,
+    error: Option<&CommandError>,
+) {
+    let Recording { request, operation, noting: Noting { notes, profiler, .. }, .. } = recording;
+    let elapsed = operation.elapsed().saturating_sub(notes.waited.get());
+    counting.figures.record(command, elapsed);
+    counting.figures.count_write_errors(notes.write_errors.get());
+    add_to_counts(counting.counts, notes);
+    let full_name = namespace(command.name, request.database, Some(request.body));
+    let kind = UsageKind::of(command);
+    if is_of_collection(kind, &recording.writing.store, &full_name) {
+        counting.usage.record(&full_name, kind, notes.statements.get().max(1), elapsed);
+    }
+    if profiler.may_record(elapsed) {
+        let ended = Ended { recording, command, namespace: &full_name, elapsed, reply_bytes, error };
+        traces.into_iter().for_each(|traces| ended.trace(traces));
+        if profiler.may_keep_record(elapsed)
             && let Err(error) = ended.record()
         {
             tracing::warn!(target: "command", %error, "a record of an operation could not be written");
@@ -44,8 +57,7 @@ pub(crate) fn finished(context: &Context<'_>, command: &Declaration, reply_bytes
     }
 }
 
-fn add_to_counts(server: &ServerContext, notes: &ExecutionNotes) {
-    let counts = &server.counts;
+fn add_to_counts(counts: &OperationCounts, notes: &ExecutionNotes) {
     let add = |counter, noted: &Noted| {
         if noted.get() > 0 {
             count(counter, noted.get());
@@ -65,26 +77,17 @@ fn add_to_counts(server: &ServerContext, notes: &ExecutionNotes) {
     }
 }
 
-fn record_usage(
-    server: &ServerContext,
-    command: &Declaration,
-    namespace: &str,
-    notes: &ExecutionNotes,
-    elapsed: Duration,
-) {
-    let kind = UsageKind::of(command);
-    let is_of_collection = match kind {
-        UsageKind::OtherCommand => server.store.catalog().lookup(namespace).is_some(),
+/// Whether a name that a command has is that of a collection, whose use is counted.
+fn is_of_collection(kind: UsageKind, store: &Store, namespace: &str) -> bool {
+    match kind {
+        UsageKind::OtherCommand => store.catalog().lookup(namespace).is_some(),
         _ => !namespace.ends_with(".$cmd"),
-    };
-    if is_of_collection {
-        server.usage.record(namespace, kind, notes.statements.get().max(1), elapsed);
     }
 }
 
 /// A command that has ended.
-struct Ended<'a, 'c> {
-    context: &'a Context<'c>,
+struct Ended<'a> {
+    recording: Recording<'a>,
     command: &'a Declaration,
     namespace: &'a str,
     elapsed: Duration,
@@ -92,41 +95,44 @@ struct Ended<'a, 'c> {
     error: Option<&'a CommandError>,
 }
 
-impl Ended<'_, '_> {
+impl Ended<'_> {
+    fn notes(&self) -> &ExecutionNotes {
+        self.recording.noting.notes
+    }
+
     fn waited(&self) -> Waited {
-        Waited { place: self.context.operation.waited_for_place(), waits: self.context.notes.waits() }
+        Waited { place: self.recording.operation.waited_for_place(), waits: self.notes().waits() }
     }
 
     /// Writes what the settings ask for.
     fn record(&self) -> Result<()> {
-        let (server, database) = (self.context.server, self.context.request.database);
+        let Recording { noting, request, .. } = self.recording;
         let record = self.describe()?;
-        let verdict = server.profiler.judge(database, self.elapsed, &record);
+        let verdict = noting.profiler.judge(request.database, self.elapsed, &record);
         if verdict.logs {
             self.log();
         }
         // Its statements have records of their own.
         let has_statements = matches!(kind(self.command.name), "update" | "remove") && self.error.is_none();
-        if verdict.profiles && !has_statements { store(self.context, &record) } else { Ok(()) }
+        if verdict.profiles && !has_statements { store(&self.recording, &record) } else { Ok(()) }
     }
 
     /// Tells those who trace operations.
-    fn trace(&self) {
-        let (context, notes) = (self.context, &self.context.notes);
-        let Some(traces) = &context.server.traces else { return };
-        let parent = parent_of(context.request.body);
+    fn trace(&self, traces: &Traces) {
+        let Recording { request, operation, writing, .. } = self.recording;
+        let (notes, parent) = (self.notes(), parent_of(request.body));
         if !traces.takes(parent) {
             return;
         }
-        let elapsed = context.operation.elapsed();
-        let began_millis = context.server.clock.wall_millis().saturating_sub(elapsed.as_millis() as i64);
+        let elapsed = operation.elapsed();
+        let began_millis = writing.clock.wall_millis().saturating_sub(elapsed.as_millis() as i64);
         traces.sink().take(OperationSpan {
             command: self.command.name,
             namespace: self.namespace.to_owned(),
-            client: context.slot.client.clone(),
+            client: operation.slot().client.clone(),
             began_millis,
             elapsed,
-            waited_for_place: context.operation.waited_for_place(),
+            waited_for_place: operation.waited_for_place(),
             waits: notes.waits(),
             waited_for_data: notes.waited.get(),
             plan: notes.plan.borrow().clone(),
@@ -139,14 +145,14 @@ impl Ended<'_, '_> {
     }
 
     fn log(&self) {
-        let notes = &self.context.notes;
+        let notes = self.notes();
         let waited = self.waited();
         let micros = |kind| waited.waits.of(kind).as_micros() as u64;
         tracing::info!(
             target: "command",
             ns = self.namespace,
             command = self.command.name,
-            connection_id = self.context.connection,
+            connection_id = self.recording.operation.connection(),
             plan_summary = %notes.plan.borrow(),
             keys_examined = notes.keys_examined.get(),
             docs_examined = notes.docs_examined.get(),
@@ -166,24 +172,24 @@ impl Ended<'_, '_> {
     }
 
     fn describe(&self) -> Result<RawDocumentBuf> {
-        let (server, request) = (self.context.server, self.context.request);
+        let Recording { request, operation, writing, .. } = self.recording;
         document_of(|record| {
-            record.object_id("_id", server.new_object_id());
+            record.object_id("_id", writing.new_object_id());
             record.string("op", kind(self.command.name));
             record.string("ns", self.namespace);
             write_command(self.command, request.body, record);
-            if let Some(originating) = self.context.slot.originating() {
+            if let Some(originating) = operation.slot().originating() {
                 record.embed("originatingCommand", &originating);
             }
             self.write_notes(record);
             write_error(self.error, record);
             record.count("responseLength", self.reply_bytes as u64);
-            write_circumstances(self.context, self.elapsed, self.waited(), record);
+            write_circumstances(&self.recording, self.elapsed, self.waited(), record);
         })
     }
 
     fn write_notes(&self, record: &mut DocumentWriter<'_>) {
-        let notes = &self.context.notes;
+        let notes = self.notes();
         if notes.cursor.get() != 0 {
             record.int64("cursorid", notes.cursor.get());
         }
@@ -224,10 +230,10 @@ impl Ended<'_, '_> {
 }
 
 /// Keeps a record. With writes locked out there is no place for it; who only reads must not wait for that.
-pub(crate) fn store(context: &Context<'_>, record: &RawDocument) -> Result<()> {
-    match context.server.fsync_lock.is_locked() {
+pub(crate) fn store(recording: &Recording<'_>, record: &RawDocument) -> Result<()> {
+    match recording.fsync_lock.is_locked() {
         true => Ok(()),
-        false => store_record(&context.server.writing, context.request.database, record),
+        false => store_record(recording.writing, recording.request.database, record),
     }
 }
 
@@ -242,29 +248,30 @@ pub(crate) fn write_error(error: Option<&CommandError>, record: &mut DocumentWri
 
 /// The end of a record: how long it took, by which plan, when, and who wanted it.
 pub(crate) fn write_circumstances(
-    context: &Context<'_>,
+    recording: &Recording<'_>,
     elapsed: Duration,
     waited: Waited,
     record: &mut DocumentWriter<'_>,
 ) {
+    let slot = recording.operation.slot();
     // As `currentOp` has them.
-    record.int32("numYield", i32::try_from(context.slot.yields()).unwrap_or(i32::MAX));
+    record.int32("numYield", i32::try_from(slot.yields()).unwrap_or(i32::MAX));
     record.document("locks", |_| {});
     record.document("flowControl", |_| {});
-    record.string("protocol", if context.request.is_legacy { "op_query" } else { "op_msg" });
+    record.string("protocol", if recording.request.is_legacy { "op_query" } else { "op_msg" });
     record.count("millis", elapsed.as_millis() as u64);
     record.count("workingMillis", waited.working(elapsed).as_millis() as u64);
     write_waited(waited, record);
-    let plan = context.notes.plan.borrow();
+    let plan = recording.noting.notes.plan.borrow();
     if !plan.is_empty() {
         record.string("planSummary", &plan);
     }
-    record.date("ts", DateTime::from_millis(context.server.clock.wall_millis()));
-    record.string("client", &context.slot.client);
-    if let Some(name) = context.metadata.as_ref().and_then(|metadata| application_name(metadata)) {
+    record.date("ts", DateTime::from_millis(recording.writing.clock.wall_millis()));
+    record.string("client", &slot.client);
+    if let Some(name) = recording.metadata.and_then(|metadata| application_name(metadata)) {
         record.string("appName", name);
     }
-    let user = context.login.user();
+    let user = recording.user;
     record.array("allUsers", |users| {
         user.into_iter().for_each(|user| users.push_document(|document| user.write("user", document)));
     });

@@ -9,8 +9,7 @@ use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::ServerContext;
-use crate::state::parameters::{PARAMETERS, Parameter};
+use crate::state::parameters::{PARAMETERS, Parameter, ServerParameters};
 
 /// What is asked for.
 #[derive(Default)]
@@ -28,7 +27,7 @@ enum When {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(context.server, arguments, reply),
+    |context, arguments, reply| run(context.server.server_parameters(), arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new("getParameter", "Server parameters.", Needs::Nothing, &[on_cluster(Action::GetParameter)])
@@ -36,7 +35,11 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+pub(crate) fn run(
+    server: ServerParameters<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
     let options = match arguments.target().map(|field| field.value()) {
         Some(RawBsonRef::String("*")) => Options { wants_all: true, ..Options::default() },
         Some(RawBsonRef::Document(options)) => Options::parse(options)?,
@@ -93,12 +96,12 @@ fn when(field: Field<'_>) -> Result<When> {
     }
 }
 
-fn write(server: &ServerContext, parameter: &Parameter, with_details: bool, reply: &mut DocumentWriter<'_>) {
+fn write(server: ServerParameters<'_>, parameter: &Parameter, with_details: bool, reply: &mut DocumentWriter<'_>) {
     if !with_details {
-        return (parameter.read)(server, parameter.name, reply);
+        return server.write(parameter, parameter.name, reply);
     }
     reply.document(parameter.name, |details| {
-        (parameter.read)(server, "value", details);
+        server.write(parameter, "value", details);
         details.boolean("settableAtRuntime", parameter.set.is_some());
         details.boolean("settableAtStartup", parameter.is_of_startup);
     });

@@ -26,10 +26,13 @@ use crate::request::command_request::Attempt;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::{Next, Outcome};
-use crate::state::context::{Context, ServerContext};
+use crate::state::greeting::Greeting;
+use crate::state::logging_in::LoggingIn;
 use crate::state::replica_set::members::SetMembers;
 use crate::state::replica_set::{Identity, Membership};
+use crate::state::server_identity::ServerIdentity;
 use crate::state::session_end::TIMEOUT_MINUTES;
+use crate::state::topology::Topology;
 use crate::state::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 
 /// Largest `client` document.
@@ -50,7 +53,7 @@ struct Request<'a> {
 }
 
 pub(crate) static HELLO: Command = Command::waiting(
-    run_hello,
+    |context, arguments, reply| run(&mut context.greeting(), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         secrets: &["speculativeAuthenticate"],
@@ -59,17 +62,8 @@ pub(crate) static HELLO: Command = Command::waiting(
     },
 );
 
-/// Runs `hello`.
-pub(crate) fn run_hello(
-    context: &mut Context<'_>,
-    arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<Outcome> {
-    run(context, arguments, reply)
-}
-
 pub(crate) static IS_MASTER: Command = Command::waiting(
-    run_is_master,
+    |context, arguments, reply| run(&mut context.greeting(), arguments, reply),
     Declaration {
         aliases: &["ismaster"],
         secrets: &["speculativeAuthenticate"],
@@ -78,36 +72,33 @@ pub(crate) static IS_MASTER: Command = Command::waiting(
     },
 );
 
-/// Runs `isMaster`.
-pub(crate) fn run_is_master(
-    context: &mut Context<'_>,
-    arguments: Arguments<'_>,
+/// Runs `hello` or `isMaster`.
+pub(crate) fn run(
+    greeting: &mut Greeting<'_>,
+    mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<Outcome> {
-    run(context, arguments, reply)
-}
-
-fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<Outcome> {
-    let request = Request::parse(&mut arguments, &context.server.facts.compressors)?;
-    if let Some(wait) = request.wait(context)? {
+    let Greeting { identity, attempt, .. } = *greeting;
+    let request = Request::parse(&mut arguments, &identity.facts.compressors)?;
+    if let Some(wait) = request.wait(identity.topology, attempt)? {
         return Ok(Outcome::WaitForTopologyChange(wait));
     }
-    if context.server.operations.is_stopping() {
+    if greeting.operations.is_stopping() {
         return Err(CommandError::named("ShutdownInProgress", "the server is shutting down"));
     }
-    if let Some(metadata) = request.metadata.filter(|_| context.request.attempt == Attempt::First) {
-        store_metadata(context, metadata)?;
+    if let Some(metadata) = request.metadata.filter(|_| attempt == Attempt::First) {
+        store_metadata(greeting, metadata)?;
     }
-    write_reply(context, &request, reply);
+    write_reply(identity, greeting.logging_in.slot.connection, &request, reply);
     if let Some(user) = request.user {
-        context.server.access.logins.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
-        let mechanisms = mechanisms_of(context.accounts(), user)?;
+        greeting.logging_in.access.logins.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
+        let mechanisms = mechanisms_of(greeting.logging_in.writing, user)?;
         reply.array("saslSupportedMechs", |list| mechanisms.iter().for_each(|name| list.push_string(name)));
     }
     // Answering nothing means that a login has to be asked for in the usual way.
-    let asked = request.login.filter(|_| context.request.attempt == Attempt::First);
+    let asked = request.login.filter(|_| attempt == Attempt::First);
     if let Some(asked) = asked {
-        begin_login(context, asked, reply);
+        begin_login(&mut greeting.logging_in, asked, reply);
     }
     // Without a time there is nothing to pace the replies that follow.
     let pace = request.await_time.filter(|limit| !limit.is_zero());
@@ -115,12 +106,12 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
 }
 
 /// The login that the client begins with.
-fn begin_login(context: &mut Context<'_>, asked: &RawDocument, reply: &mut DocumentWriter<'_>) {
+fn begin_login(logging_in: &mut LoggingIn<'_>, asked: &RawDocument, reply: &mut DocumentWriter<'_>) {
     if elements(asked).next().is_some_and(|first| first.name() == "authenticate") {
-        if let Some(user) = log_in_by_hello(context, asked) {
+        if let Some(user) = log_in_by_hello(logging_in, asked) {
             reply.document("speculativeAuthenticate", |begun| write_user(&user, begun));
         }
-    } else if let Some(begun) = begin_in_hello(context, asked) {
+    } else if let Some(begun) = begin_in_hello(logging_in, asked) {
         write_begun(&begun, reply);
     }
 }
@@ -161,9 +152,9 @@ impl<'a> Request<'a> {
     }
 
     /// How long the reply has to wait, if at all.
-    fn wait(&self, context: &Context<'_>) -> Result<Option<Duration>> {
+    fn wait(&self, current: &Topology, attempt: Attempt) -> Result<Option<Duration>> {
         let (Some((process, counter)), Some(limit)) = (self.topology, self.await_time) else { return Ok(None) };
-        let current = context.server.topology.counter_of(process);
+        let current = current.counter_of(process);
         if let Some(current) = current.filter(|current| counter > *current) {
             let message = format!(
                 "Received a topology version with counter: {counter} which is greater than the server topology version \
@@ -172,7 +163,7 @@ impl<'a> Request<'a> {
             return Err(CommandError::numbered(31382, message));
         }
         let has_news = current.is_none_or(|current| counter < current);
-        let is_first = context.request.attempt == Attempt::First;
+        let is_first = attempt == Attempt::First;
         Ok((!has_news && is_first && !limit.is_zero()).then_some(limit))
     }
 }
@@ -228,8 +219,8 @@ fn await_time(milliseconds: i64) -> Result<Duration> {
 }
 
 /// Keeps what the client says of itself. It says so once.
-fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<()> {
-    if context.metadata.is_some() {
+fn store_metadata(greeting: &mut Greeting<'_>, metadata: &RawDocument) -> Result<()> {
+    if greeting.metadata.is_some() {
         let message = "The client metadata document may only be sent in the first hello";
         return Err(CommandError::named("ClientMetadataCannotBeMutated", message));
     }
@@ -243,17 +234,16 @@ fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<(
             return Err(CommandError::named("ClientMetadataMissingField", message));
         }
     }
-    let shown = query_language::expression::show_value;
-    tracing::debug!(connection = context.connection, metadata = %shown(RawBsonRef::Document(metadata)), "client metadata");
+    let (slot, shown) = (greeting.logging_in.slot, query_language::expression::show_value);
+    tracing::debug!(connection = slot.connection, metadata = %shown(RawBsonRef::Document(metadata)), "client metadata");
     let metadata = Arc::new(metadata.to_owned());
-    context.slot.set_metadata(metadata.clone());
-    context.audit_metadata(&metadata);
-    *context.metadata = Some(metadata);
+    slot.set_metadata(metadata.clone());
+    greeting.logging_in.auditing().tell_metadata(slot.connection, &metadata);
+    *greeting.metadata = Some(metadata);
     Ok(())
 }
 
-fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut DocumentWriter<'_>) {
-    let server = context.server;
+fn write_reply(server: ServerIdentity<'_>, connection: u64, request: &Request<'_>, reply: &mut DocumentWriter<'_>) {
     reply.boolean("helloOk", true);
     // Before what it says is read, so that a change in between is told at once.
     server.topology.write_version(reply);
@@ -263,7 +253,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     reply.int32("maxWriteBatchSize", OPERATIONS_MAX as i32);
     reply.date("localTime", DateTime::from_millis(server.clock.wall_millis()));
     reply.int32("logicalSessionTimeoutMinutes", TIMEOUT_MINUTES);
-    reply.int32("connectionId", context.connection as i32);
+    reply.int32("connectionId", connection as i32);
     reply.int32("minWireVersion", WIRE_VERSION_MIN);
     reply.int32("maxWireVersion", WIRE_VERSION_MAX);
     reply.boolean("readOnly", server.store.writes_stopped().is_some());
@@ -273,7 +263,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
 }
 
 /// What the server is to a driver.
-pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+pub(crate) fn write_identity(server: ServerIdentity<'_>, reply: &mut DocumentWriter<'_>) {
     let is_writable = |reply: &mut DocumentWriter<'_>, is_writable| {
         reply.boolean("ismaster", is_writable);
         reply.boolean("isWritablePrimary", is_writable);
@@ -311,7 +301,7 @@ pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<
 
 /// What a primary says of its set. One that cannot write is as good as a secondary: there is no primary.
 fn write_membership(
-    server: &ServerContext,
+    server: ServerIdentity<'_>,
     membership: &Membership,
     accepts_writes: bool,
     reply: &mut DocumentWriter<'_>,

@@ -27,7 +27,7 @@ pub(crate) static COMMAND: Command = Command::new(
         let server = context.server;
         let (store, backups, hooks) = (&server.store, &server.backups, &*server.hooks);
         let parts = Parts { store, backups, hooks, version: server.facts.build.version };
-        run(&parts, &mut context.operation, arguments, reply)
+        run(&parts, &context.operation, arguments, reply)
     },
     Declaration {
         audit: Some(audit_events::as_named),
@@ -62,7 +62,7 @@ struct Wanted {
 /// Runs the command.
 fn run(
     parts: &Parts<'_>,
-    operation: &mut Operation<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

@@ -164,7 +164,7 @@ fn histograms(field: Field<'_>) -> Result<bool> {
 
 fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     server.topology.write_version(section);
-    write_identity(server, section);
+    write_identity(server.identity(), section);
     Ok(())
 }
 

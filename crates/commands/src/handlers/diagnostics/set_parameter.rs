@@ -8,11 +8,10 @@ use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::ServerContext;
-use crate::state::parameters::PARAMETERS;
+use crate::state::parameters::{PARAMETERS, ServerParameters};
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(context.server, arguments, reply),
+    |context, arguments, reply| run(context.server.server_parameters(), arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         is_admin_only: true,
@@ -27,7 +26,11 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+pub(crate) fn run(
+    server: ServerParameters<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
     let mut changes = Vec::new();
     for field in arguments.fields() {
         if take_generic(&mut arguments, field)? {
@@ -49,9 +52,9 @@ pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &
     for (parameter, set, field) in changes {
         let mut before = Vec::new();
         let mut writer = DocumentWriter::begin(&mut before);
-        (parameter.read)(server, "was", &mut writer);
+        server.write(parameter, "was", &mut writer);
         writer.finish();
-        set(server, field)?;
+        server.change(set, field)?;
         document::elements_of_bytes(&before).for_each(|element| reply.element(element));
     }
     Ok(())

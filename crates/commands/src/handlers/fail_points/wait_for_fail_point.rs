@@ -19,7 +19,7 @@ const WAIT_SLICE: Duration = Duration::from_millis(50);
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
         let server = context.server;
-        run(&server.fail_points, &server.facts, &mut context.operation, arguments, reply)
+        run(&server.fail_points, &server.facts, &context.operation, arguments, reply)
     },
     Declaration {
         is_admin_only: true,
@@ -36,7 +36,7 @@ pub(crate) static COMMAND: Command = Command::new(
 pub(crate) fn run(
     fail_points: &FailPoints,
     facts: &ServerFacts,
-    operation: &mut Operation<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

@@ -10,10 +10,10 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::acknowledgement::Acknowledging;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.acknowledging(), arguments, reply),
     Declaration {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
@@ -29,7 +29,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    acknowledging: &Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -46,14 +46,14 @@ pub(crate) fn run(
     if get_field(data, "applyOps").is_some() {
         return Err(CommandError::bad_value("a note cannot look like a transaction"));
     }
-    let visible = context.server.store.visible_timestamp();
+    let visible = acknowledging.store.visible_timestamp();
     if let Some(newest) = newest.filter(|newest| *newest <= visible) {
         let message =
             format!("Requested maxClusterTime {newest} is less or equal to the last primary OpTime: {visible}");
         return Err(CommandError::named("StaleClusterTime", message));
     }
-    let commit: CommitInfo = context.server.store.log_note(data)?;
-    write_concern_error(arguments.generic.write_concern.wait(context, Some(&commit)), reply);
+    let commit: CommitInfo = acknowledging.store.log_note(data)?;
+    write_concern_error(arguments.generic.write_concern.wait(acknowledging, Some(&commit)), reply);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ const FORCED_VERSIONS: i32 = 10_000;
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
         let server = context.server;
-        run(&server.replica_set, &server.writing, &mut context.operation, arguments, reply)?;
+        run(&server.replica_set, &server.writing, &context.operation, arguments, reply)?;
         server.topology_changed();
         Ok(())
     },
@@ -42,7 +42,7 @@ pub(crate) static COMMAND: Command = Command::new(
 pub(crate) fn run(
     replica_set: &ReplicaSet,
     writing: &Writing,
-    operation: &mut Operation<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

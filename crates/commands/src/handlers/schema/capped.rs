@@ -16,10 +16,10 @@ use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, Wr
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::requirements::Requirements;
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static CONVERT: Command = Command::new(
-    convert,
+    |context, arguments, reply| convert(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         changes: Changes::Stored,
@@ -36,11 +36,11 @@ pub(crate) static CONVERT: Command = Command::new(
 
 /// Runs `convertToCapped`.
 pub(crate) fn convert(
-    context: &mut Context<'_>,
+    defining: &Defining<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+    let namespace = target_namespace(defining.database(), &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -50,20 +50,20 @@ pub(crate) fn convert(
     }
     let capped = bounds("convertToCapped", size)?;
     check_may_create(&namespace)?;
-    views::refuse(context.server.queries(), &namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
-    let operation = &context.operation;
+    views::refuse(defining.queries(), &namespace)?;
+    let (store, operation) = (defining.queries().store, defining.operation());
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = defining.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let is_stopped = || operation.check_interrupt().is_err();
-    let converted = context.server.store.convert_to_capped(&namespace, capped, context.waiting(), &is_stopped);
+    let converted = store.convert_to_capped(&namespace, capped, operation.waiting(), &is_stopped);
     let commit: CommitInfo = converted.map_err(|error| reason_to_stop(error, operation))?;
-    context.server.usage.forget(namespace.as_str());
+    defining.forget(&namespace);
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    acknowledge(defining, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 pub(crate) static CLONE: Command = Command::new(
-    clone_collection,
+    |context, arguments, reply| clone_collection(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         computed: Some(needs_of_clone),
@@ -89,11 +89,11 @@ fn needs_of_clone(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) ->
 
 /// Runs `cloneCollectionAsCapped`.
 pub(crate) fn clone_collection(
-    context: &mut Context<'_>,
+    defining: &Defining<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let from = target_namespace(context.request.database, &arguments)?;
+    let from = target_namespace(defining.database(), &arguments)?;
     let (mut to, mut size) = (None, None);
     for field in arguments.fields() {
         match field.name() {
@@ -102,16 +102,16 @@ pub(crate) fn clone_collection(
             _ => arguments.generic(field)?,
         }
     }
-    let to = Namespace::new(context.request.database, required(to, "cloneCollectionAsCapped.toCollection")?)?;
+    let to = Namespace::new(defining.database(), required(to, "cloneCollectionAsCapped.toCollection")?)?;
     let capped = bounds("cloneCollectionAsCapped", size)?;
     check_may_create(&to)?;
-    check_is_free(context.server.queries(), &to)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let operation = &context.operation;
+    check_is_free(defining.queries(), &to)?;
+    let (store, operation) = (defining.queries().store, defining.operation());
+    operation.set_time_limit(arguments.generic.max_time)?;
     let is_stopped = || operation.check_interrupt().is_err();
-    let cloned = context.server.store.clone_as_capped(&from, &to, capped, context.waiting(), &is_stopped);
+    let cloned = store.clone_as_capped(&from, &to, capped, operation.waiting(), &is_stopped);
     let commit = cloned.map_err(|error| reason_to_stop(error, operation))?;
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    acknowledge(defining, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn bounds(command: &str, size: Option<i64>) -> Result<CappedOptions> {

@@ -26,10 +26,10 @@ use crate::request::declaration::{Changes, Declaration, Needs, StableApi, Withou
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         changes: Changes::Stored,
@@ -47,13 +47,9 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = target_namespace(defining.database(), &arguments)?;
+    defining.operation().set_time_limit(arguments.time_limit())?;
     let (mut index, mut validation, mut dry_run, mut view) = (None, Vec::new(), None, ViewRequest::default());
     let mut of_documents = Vec::new();
     for field in arguments.fields() {
@@ -81,10 +77,10 @@ pub(crate) fn run(
     };
     if view.is_given() {
         let has_others = index.is_some() || !validation.is_empty() || !of_documents.is_empty();
-        return change_view(context, &namespace, &view, has_others, arguments, reply);
+        return change_view(defining, &namespace, &view, has_others, arguments, reply);
     }
     let missing = || format!("ns does not exist: {namespace}");
-    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
+    let (collection, series) = existing_or_series(defining.queries(), &namespace, missing)?;
     if validation.iter().any(|field| field.name() == "validator") {
         check_may_validate(&namespace)?;
     }
@@ -98,7 +94,7 @@ pub(crate) fn run(
         let found = request.find(&collection, series.as_ref())?;
         if request.unique && found.specification().prepare_unique {
             modification.as_of = Some(version);
-            check_violations((&context.server.store, &context.operation), &collection, &found)?;
+            check_violations((defining.queries().store, defining.operation()), &collection, &found)?;
         }
         if is_dry {
             return Ok(());
@@ -113,13 +109,13 @@ pub(crate) fn run(
         });
     }
     // Logged also when nothing changes: followers of the oplog are told of every collMod, as in MongoDB.
-    let commit = context.server.store.modify_collection(&collection, modification)?;
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    let commit = defining.queries().store.modify_collection(&collection, modification)?;
+    acknowledge(defining, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 /// Gives a view another definition.
 fn change_view(
-    context: &mut Context<'_>,
+    defining: &Defining<'_>,
     namespace: &Namespace,
     view: &ViewRequest<'_>,
     has_other_options: bool,
@@ -133,10 +129,10 @@ fn change_view(
     if view.on.is_none() || view.pipeline.is_none() {
         return invalid("Must specify both 'viewOn' and 'pipeline' when modifying a view".to_owned());
     }
-    if let Some(commit) = define::change(context, namespace, view)? {
-        return acknowledge(context, arguments.generic.write_concern, Some(&commit), reply);
+    if let Some(commit) = define::change(&defining.changing, namespace, view)? {
+        return acknowledge(defining, arguments.generic.write_concern, Some(&commit), reply);
     }
-    if context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+    if defining.queries().store.catalog().lookup(namespace.as_str()).is_some() {
         return invalid(format!("option only supported on a view: {namespace}"));
     }
     Err(CommandError::named("NamespaceNotFound", format!("ns does not exist: {namespace}")))

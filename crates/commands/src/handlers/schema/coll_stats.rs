@@ -4,7 +4,9 @@ use std::fmt::Display;
 
 use bson::{RawDocument, RawDocumentBuf};
 use collection::Collection;
+use platform::Clock;
 use storage_engine::Ring;
+use transaction::Store;
 
 use super::disk_sizes::SizeEstimator;
 use super::{existing_collection, scale, target_namespace};
@@ -19,11 +21,15 @@ use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, ServerContext};
-use crate::state::namespace_usage::{OTHERS, READS, WRITES};
+use crate::state::context::ServerFacts;
+use crate::state::namespace_usage::{NamespaceUsage, OTHERS, READS, WRITES};
+use crate::state::operations::Operation;
+use crate::state::queries::Queries;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        run(context.server.queries(), &context.operation, context.request.database, arguments, reply)
+    },
     Declaration {
         sees: Sees::Newest,
         aliases: &["collstats"],
@@ -33,11 +39,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    queries: Queries<'_>,
+    operation: &Operation<'_>,
+    database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+    let namespace = target_namespace(database, &arguments)?;
     let mut scale_factor = 1;
     for field in arguments.fields() {
         match field.name() {
@@ -46,16 +54,16 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    operation.set_time_limit(arguments.generic.max_time)?;
     reply.string("ns", namespace.as_str());
-    match ReadSource::now(context.server.queries(), namespace)? {
+    match ReadSource::now(queries, namespace)? {
         ReadSource::View(view) => match view.own_series() {
-            Some(series) => write_storage(context.server, &series.collection, scale_factor, reply)?,
+            Some(series) => write_storage(queries.store, &series.collection, scale_factor, reply)?,
             None => return Err(views::not_on_view(&view.namespace)),
         },
-        ReadSource::Oplog => oplog_entries::write_statistics(&context.server.store, scale_factor, reply),
+        ReadSource::Oplog => oplog_entries::write_statistics(queries.store, scale_factor, reply),
         ReadSource::Stored(stored) => match stored.collection() {
-            Some(collection) => write_storage(context.server, collection, scale_factor, reply)?,
+            Some(collection) => write_storage(queries.store, collection, scale_factor, reply)?,
             None => write_nothing(scale_factor, reply),
         },
     }
@@ -67,7 +75,10 @@ pub(crate) fn run(
 /// # Errors
 /// `NamespaceNotFound` when figures are asked for and there is no such collection; NotImplemented for the kinds of figures that are not kept.
 pub(crate) fn collection_statistics(
-    server: &ServerContext,
+    queries: Queries<'_>,
+    usage: &NamespaceUsage,
+    facts: &ServerFacts,
+    clock: &dyn Clock,
     namespace: impl Display,
     options: &RawDocument,
 ) -> Result<RawDocumentBuf> {
@@ -86,12 +97,12 @@ pub(crate) fn collection_statistics(
     let mut result = Ok(());
     let document = document_of(|document| {
         document.string("ns", namespace);
-        document.string("host", &host_and_port(&server.facts));
-        document.date("localTime", bson::DateTime::from_millis(server.clock.wall_millis()));
+        document.string("host", &host_and_port(facts));
+        document.date("localTime", bson::DateTime::from_millis(clock.wall_millis()));
         if let Some(with_histograms) = latencies {
-            document.document("latencyStats", |section| write_latencies(server, namespace, with_histograms, section));
+            document.document("latencyStats", |section| write_latencies(usage, namespace, with_histograms, section));
         }
-        result = write_sections(server, namespace, storage, counts, document);
+        result = write_sections(queries, namespace, storage, counts, document);
     });
     result.and(document)
 }
@@ -109,16 +120,16 @@ fn with_histograms(options: &RawDocument) -> Result<bool> {
 }
 
 /// How long operations on the collection took since the start. Those in transactions are among the others.
-fn write_latencies(server: &ServerContext, namespace: &str, with_histograms: bool, section: &mut DocumentWriter<'_>) {
-    let figures = server.usage.figures_of(namespace);
+fn write_latencies(usage: &NamespaceUsage, namespace: &str, with_histograms: bool, section: &mut DocumentWriter<'_>) {
+    let figures = usage.figures_of(namespace);
     for (name, kinds) in [("reads", READS), ("writes", WRITES), ("commands", OTHERS), ("transactions", &[])] {
-        let usage = figures.of(kinds);
+        let used = figures.of(kinds);
         section.document(name, |latency| {
             if with_histograms {
-                server.usage.ranges_of(namespace, kinds).write(latency);
+                usage.ranges_of(namespace, kinds).write(latency);
             }
-            latency.size("latency", usage.microseconds);
-            latency.size("ops", usage.operations);
+            latency.size("latency", used.microseconds);
+            latency.size("ops", used.operations);
         });
     }
 }
@@ -136,7 +147,7 @@ fn storage_scale(options: &RawDocument) -> Result<u64> {
 }
 
 fn write_sections(
-    server: &ServerContext,
+    queries: Queries<'_>,
     namespace: &str,
     storage_scale: Option<u64>,
     counts: bool,
@@ -146,18 +157,18 @@ fn write_sections(
         let missing = || {
             format!("Unable to retrieve {what} in $collStats stage :: caused by :: Collection [{namespace}] not found.")
         };
-        existing_collection(server.queries(), namespace, missing)
+        existing_collection(queries, namespace, missing)
     };
     if let (Some(scale_factor), OPLOG) = (storage_scale, namespace) {
         document
-            .document("storageStats", |section| oplog_entries::write_statistics(&server.store, scale_factor, section));
+            .document("storageStats", |section| oplog_entries::write_statistics(queries.store, scale_factor, section));
         return Ok(());
     }
     if let Some(scale_factor) = storage_scale {
         let collection = find("storageStats")?;
         let mut result = Ok(());
         document.document("storageStats", |section| {
-            result = write_storage(server, &collection, scale_factor, section);
+            result = write_storage(queries.store, &collection, scale_factor, section);
         });
         result?;
     }
@@ -168,13 +179,13 @@ fn write_sections(
 }
 
 fn write_storage(
-    server: &ServerContext,
+    store: &Store,
     collection: &Collection,
     scale_factor: u64,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let (documents, bytes) = (collection.counts().documents(), collection.counts().bytes());
-    let sizes = SizeEstimator::new(&server.store)?.sizes(collection)?;
+    let sizes = SizeEstimator::new(store)?.sizes(collection)?;
     reply.count("size", bytes / scale_factor);
     reply.count("count", documents);
     if let Some(average) = bytes.checked_div(documents) {

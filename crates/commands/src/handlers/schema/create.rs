@@ -20,10 +20,10 @@ use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, Stabl
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::collection_created),
         changes: Changes::Stored,
@@ -42,17 +42,13 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = target_namespace(defining.database(), &arguments)?;
     // It is made with another size this way.
     if namespace.collection() != crate::handlers::diagnostics::profile::COLLECTION {
         check_may_create(&namespace)?;
     }
-    context.operation.set_time_limit(arguments.time_limit())?;
+    defining.operation().set_time_limit(arguments.time_limit())?;
     let mut view = ViewRequest::default();
     let options = parse_options(&mut arguments, &mut view)?;
     if view.is_given() {
@@ -61,19 +57,19 @@ pub(crate) fn run(
             let message = "options of collections cannot be used with 'viewOn'";
             return Err(CommandError::named("InvalidOptions", message));
         }
-        let commit = define::create(context, &namespace, &view)?;
-        return acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply);
+        let commit = define::create(&defining.changing, &namespace, &view)?;
+        return acknowledge(defining, arguments.generic.write_concern, commit.as_ref(), reply);
     }
-    check_is_free(context.server.queries(), &namespace)?;
+    check_is_free(defining.queries(), &namespace)?;
     if options.validator.is_some() {
         check_may_validate(&namespace)?;
     }
     if options.time_series.is_some() {
-        let commit = create_series(context, &namespace, options)?;
-        return acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply);
+        let commit = create_series(defining, &namespace, options)?;
+        return acknowledge(defining, arguments.generic.write_concern, commit.as_ref(), reply);
     }
-    let commit = create(context, &namespace, options)?;
-    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+    let commit = create(defining, &namespace, options)?;
+    acknowledge(defining, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn parse_options<'a>(arguments: &mut Arguments<'a>, view: &mut ViewRequest<'a>) -> Result<CollectionOptions> {
@@ -113,32 +109,32 @@ fn check_id_index(field: Field<'_>) -> Result<()> {
 
 /// Creates a time-series collection: its buckets, and the index that it has from the beginning.
 fn create_series(
-    context: &Context<'_>,
+    defining: &Defining<'_>,
     namespace: &Namespace,
     options: CollectionOptions,
 ) -> Result<Option<CommitInfo>> {
-    if context.session.transaction().is_some() {
+    if defining.reading().is_in_transaction() {
         let message = format!("Cannot create a time-series collection in a multi-document transaction: {namespace}");
         return Err(CommandError::named("OperationNotSupportedInTransaction", message));
     }
-    if context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+    if defining.queries().store.catalog().lookup(namespace.as_str()).is_some() {
         let message = format!("Collection {namespace} already exists.");
         return Err(CommandError::named("NamespaceExists", message));
     }
-    let commit = create(context, &time_series::new_buckets_of(namespace)?, options)?;
-    let series = time_series::of(context.server.queries(), namespace);
+    let commit = create(defining, &time_series::new_buckets_of(namespace)?, options)?;
+    let series = time_series::of(defining.queries(), namespace);
     if let (Some(series), true) = (series, commit.is_some())
         && let Some(usual) = index_face::usual(&series)?
     {
-        let created = context.server.store.create_indexes_unless(&series.collection, vec![usual], &|| false)?;
+        let created = defining.queries().store.create_indexes_unless(&series.collection, vec![usual], &|| false)?;
         return Ok(created.commit.or(commit));
     }
     Ok(commit)
 }
 
-fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {
-    let store = &context.server.store;
-    let created = match context.session.transaction() {
+fn create(defining: &Defining<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {
+    let store = defining.queries().store;
+    let created = match defining.reading().transaction() {
         Some(transaction) => store.create_in_transaction(transaction, namespace, options.clone()).map(|_| None),
         None => store.create_collection(namespace, options.clone()).map(|(_, commit)| Some(commit)),
     };
@@ -146,9 +142,9 @@ fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptio
         Ok(commit) => Ok(commit),
         Err(TransactionError::Collection(CollectionError::NamespaceExists(message))) => {
             // In a transaction it is no use of what is there, as in MongoDB.
-            let existing = match context.session.transaction() {
+            let existing = match defining.reading().transaction() {
                 Some(_) => None,
-                None => context.reading().collection(namespace)?,
+                None => defining.reading().collection(namespace)?,
             };
             let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
             if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }

@@ -17,10 +17,11 @@ use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, Stabl
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::write_concern::WriteConcern;
-use crate::state::context::{Context, ServerContext};
+use crate::state::defining::Defining;
+use crate::state::replica_set::ReplicaSet;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::indexes_created),
         changes: Changes::Stored,
@@ -38,27 +39,23 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = target_namespace(defining.database(), &arguments)?;
     check_may_create(&namespace)?;
-    views::refuse(context.server.queries(), &namespace)?;
-    let is_there = context.reading().collection(&namespace)?.is_some();
+    views::refuse(defining.queries(), &namespace)?;
+    let is_there = defining.reading().collection(&namespace)?.is_some();
     let series = if is_there {
         None
     } else {
-        time_series::to_write(context.server.queries(), context.session.transaction(), &namespace)?
+        time_series::to_write(defining.queries(), defining.reading().transaction(), &namespace)?
     };
-    context.operation.set_time_limit(arguments.time_limit())?;
+    defining.operation().set_time_limit(arguments.time_limit())?;
     let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
     for field in arguments.fields() {
         match field.name() {
             "indexes" => listed = field.documents()?,
             "commitQuorum" if field.is_null() => {}
-            "commitQuorum" => check_quorum(field, context.server)?,
+            "commitQuorum" => check_quorum(field, defining.acknowledging.replica_set)?,
             "ignoreUnknownIndexOptions" if field.boolean()? => parse = IndexSpecification::parse_known,
             "ignoreUnknownIndexOptions" => {}
             _ => arguments.generic(field)?,
@@ -67,19 +64,19 @@ pub(crate) fn run(
     let listed = required(listed, "createIndexes.indexes")?;
     let mut specifications = Vec::new();
     for specification in listed {
-        context.operation.check_interrupt()?;
+        defining.operation().check_interrupt()?;
         let parsed = match &series {
             Some(series) => parse(&index_face::bucket_specification(series, specification)?)?,
             None => parse(specification)?,
         };
-        check_clustered(context, &namespace, &parsed)?;
+        check_clustered(defining, &namespace, &parsed)?;
         specifications.push(parsed);
     }
     let namespace = series.map_or(namespace, |series| series.collection.namespace());
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    let Built { collection, created, is_new } = build(context, &namespace, &specifications)?;
+    let Built { collection, created, is_new } = build(defining, &namespace, &specifications)?;
     reply.count("numIndexesBefore", created.before as u64);
     reply.count("numIndexesAfter", created.after as u64);
     if is_new {
@@ -91,15 +88,15 @@ pub(crate) fn run(
     let asked = arguments.generic.write_concern;
     // What was sorted and written for an index of many documents is not work to do twice after a crash.
     let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
-    acknowledge(context, concern, created.commit.as_ref(), reply)
+    acknowledge(defining, concern, created.commit.as_ref(), reply)
 }
 
 /// The index of a clustered collection is made with it.
 ///
 /// # Errors
 /// `InvalidIndexSpecificationOption`.
-fn check_clustered(context: &Context<'_>, namespace: &Namespace, specification: &IndexSpecification) -> Result<()> {
-    let collection = if specification.clustered { context.reading().collection(namespace)? } else { return Ok(()) };
+fn check_clustered(defining: &Defining<'_>, namespace: &Namespace, specification: &IndexSpecification) -> Result<()> {
+    let collection = if specification.clustered { defining.reading().collection(namespace)? } else { return Ok(()) };
     if collection.is_some_and(|collection| collection.definition().options.clustered.is_some()) {
         return Ok(());
     }
@@ -111,7 +108,7 @@ fn check_clustered(context: &Context<'_>, namespace: &Namespace, specification: 
 ///
 /// # Errors
 /// `UnsatisfiableCommitQuorum`, and those of a write concern.
-fn check_quorum(field: Field<'_>, server: &ServerContext) -> Result<()> {
+fn check_quorum(field: Field<'_>, replica_set: &ReplicaSet) -> Result<()> {
     if matches!(field.value(), RawBsonRef::String("votingMembers")) {
         return Ok(());
     }
@@ -119,7 +116,7 @@ fn check_quorum(field: Field<'_>, server: &ServerContext) -> Result<()> {
         "UnsatisfiableWriteConcern" => CommandError::named("UnsatisfiableCommitQuorum", error.message),
         _ => error,
     };
-    WriteConcern::of_members(field)?.check_satisfiable(&server.replica_set).map_err(unsatisfiable)
+    WriteConcern::of_members(field)?.check_satisfiable(replica_set).map_err(unsatisfiable)
 }
 
 /// What was built, and of which collection.
@@ -131,24 +128,24 @@ struct Built {
 }
 
 /// Builds the indexes; once more, when the collection is dropped just before.
-fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<Built> {
-    let (store, operation) = (&context.server.store, &context.operation);
+fn build(defining: &Defining<'_>, namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<Built> {
+    let (store, operation) = (defining.queries().store, defining.operation());
     loop {
-        let is_new = context.reading().collection(namespace)?.is_none();
+        let is_new = defining.reading().collection(namespace)?.is_none();
         if is_new {
             check_indexes_of_new(namespace, specifications)?;
         }
-        let collection = context.collection_or_create(namespace)?;
+        let collection = defining.changing.collection_or_create(namespace)?;
         let default = collection.definition().options.collator.clone();
         let specifications = specifications.iter().map(|specification| specification.of_collection(default.as_ref()));
         let specifications: Vec<_> = specifications.collect::<std::result::Result<_, _>>()?;
-        let created = match context.session.transaction() {
+        let created = match defining.reading().transaction() {
             Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, &specifications),
             None => store.create_indexes_unless(&collection, specifications, &|| operation.check_interrupt().is_err()),
         };
         match created {
             Ok(created) => return Ok(Built { collection, created, is_new }),
-            Err(error) if error.is_dropped() && context.session.transaction().is_none() => {
+            Err(error) if error.is_dropped() && !defining.reading().is_in_transaction() => {
                 operation.check_interrupt()?
             }
             Err(error) => return Err(super::reason_to_stop(error, operation)),

@@ -18,7 +18,8 @@ use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 
 /// What is asked for.
 #[derive(Default)]
@@ -37,7 +38,7 @@ struct Sum {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.operation, arguments, reply),
     Declaration {
         sees: Sees::Newest,
         computed: Some(needs),
@@ -60,7 +61,8 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -79,15 +81,15 @@ pub(crate) fn run(
     if request.min.is_some() != request.max.is_some() {
         return Err(CommandError::bad_value("min and max must be given together"));
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let sum = match context.reading().collection(&namespace)? {
-        Some(collection) => measure(context, &collection, &request)?,
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let sum = match reading.collection(&namespace)? {
+        Some(collection) => measure(reading, operation, &collection, &request)?,
         None => Sum::default(),
     };
     reply.boolean("estimate", request.is_estimate);
     reply.size("size", sum.bytes);
     reply.size("numObjects", sum.documents);
-    reply.size("millis", context.operation.elapsed().as_millis() as u64);
+    reply.size("millis", operation.elapsed().as_millis() as u64);
     Ok(())
 }
 
@@ -100,7 +102,12 @@ fn full_name(target: Field<'_>) -> Result<Namespace> {
     }
 }
 
-fn measure(context: &Context<'_>, collection: &Arc<Collection>, request: &Request<'_>) -> Result<Sum> {
+fn measure(
+    reading: Reading<'_>,
+    operation: &Operation<'_>,
+    collection: &Arc<Collection>,
+    request: &Request<'_>,
+) -> Result<Sum> {
     let counts = collection.counts();
     let whole = Sum { documents: counts.documents(), bytes: counts.bytes() };
     let (Some(min), Some(max)) = (request.min, request.max) else { return Ok(whole) };
@@ -110,14 +117,13 @@ fn measure(context: &Context<'_>, collection: &Arc<Collection>, request: &Reques
     if !collection.indexes().ready().any(|index| is_it(&index.specification().key)) {
         return Err(CommandError::named("OperationFailed", "couldn't find valid index containing key pattern"));
     }
-    let mut ranged = query(None, &variables(context.reading(), None)?)?;
+    let mut ranged = query(None, &variables(reading, None)?)?;
     ranged.hint = Hint::parse(bson::RawBsonRef::Document(&pattern))?;
     (ranged.min, ranged.max) = (Some(min.to_owned()), Some(max.to_owned()));
-    let (view, target) = (context.reading().view(), Target::of(collection));
-    let mut found =
-        QueryExecutor::new(&context.server.queries().services(), view, target, Arc::new(ranged), &context.operation)?;
+    let (view, target) = (reading.view(), Target::of(collection));
+    let mut found = QueryExecutor::new(&reading.queries.services(), view, target, Arc::new(ranged), operation)?;
     let mut sum = Sum::default();
-    while let Some(row) = found.next(&context.operation)? {
+    while let Some(row) = found.next(operation)? {
         sum.documents += 1;
         sum.bytes += row.document.as_bytes().len() as u64;
     }

@@ -17,20 +17,24 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
-use crate::state::context::Context;
+use crate::state::context::ServerFacts;
+use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.operation, &context.server.facts, arguments, reply),
     Declaration::new("dbHash", "A hash of each collection of a database.", Needs::Data, &[on_database(Action::DbHash)]),
 );
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    operation: &Operation<'_>,
+    facts: &ServerFacts,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let database = context.request.database;
+    let database = reading.database;
     check_database_name(database)?;
     let mut wanted = HashSet::new();
     for field in arguments.fields() {
@@ -40,23 +44,23 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let mut collections = context.server.store.catalog().collections_of(database);
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let mut collections = reading.queries.store.catalog().collections_of(database);
     collections.retain(|collection| {
         let namespace = collection.namespace();
         let name = namespace.collection();
         // Records of the profiler are each server's own.
         name != crate::handlers::diagnostics::profile::COLLECTION && (wanted.is_empty() || wanted.contains(name))
     });
-    let view = context.reading().view();
+    let view = reading.view();
     let (mut hashes, mut all) = (Vec::new(), Md5::new());
     for collection in &collections {
-        let hash = hash(context, view.clone(), collection)?;
+        let hash = hash(reading, operation, view.clone(), collection)?;
         all.update(&hash);
         hashes.push(hash);
     }
     let name = |collection: &Arc<Collection>| collection.namespace().collection().to_owned();
-    reply.string("host", &crate::handlers::diagnostics::host_and_port(&context.server.facts));
+    reply.string("host", &crate::handlers::diagnostics::host_and_port(facts));
     reply.document("collections", |list| {
         collections.iter().zip(&hashes).for_each(|(collection, hash)| list.string(&name(collection), hash));
     });
@@ -68,7 +72,7 @@ pub(crate) fn run(
         collections.iter().for_each(|collection| list.uuid(&name(collection), collection.uuid()));
     });
     reply.string("md5", &hex(&all.finalize()));
-    reply.count("timeMillis", context.operation.elapsed().as_millis() as u64);
+    reply.count("timeMillis", operation.elapsed().as_millis() as u64);
     Ok(())
 }
 
@@ -80,8 +84,13 @@ fn names(field: crate::request::arguments::Field<'_>) -> Result<HashSet<String>>
     field.array()?.into_iter().flat_map(document::array_elements).map(name).collect()
 }
 
-fn hash(context: &Context<'_>, view: transaction::ReadView, collection: &Arc<Collection>) -> Result<String> {
-    let mut ordered = query(None, &variables(context.reading(), None)?)?;
+fn hash(
+    reading: Reading<'_>,
+    operation: &Operation<'_>,
+    view: transaction::ReadView,
+    collection: &Arc<Collection>,
+) -> Result<String> {
+    let mut ordered = query(None, &variables(reading, None)?)?;
     if collection.ring().is_some() {
         ordered.hint = Hint::Natural(ScanDirection::Forward);
     } else {
@@ -89,10 +98,10 @@ fn hash(context: &Context<'_>, view: transaction::ReadView, collection: &Arc<Col
         ordered.sort = Some(SortPattern::parse(order)?);
         ordered.hint = Hint::parse(bson::RawBsonRef::Document(order))?;
     }
-    let services = context.server.queries().services();
-    let mut found = QueryExecutor::new(&services, view, Target::of(collection), Arc::new(ordered), &context.operation)?;
+    let services = reading.queries.services();
+    let mut found = QueryExecutor::new(&services, view, Target::of(collection), Arc::new(ordered), operation)?;
     let mut hash = Md5::new();
-    while let Some(row) = found.next(&context.operation)? {
+    while let Some(row) = found.next(operation)? {
         hash.update(row.document.as_bytes());
     }
     Ok(hex(&hash.finalize()))

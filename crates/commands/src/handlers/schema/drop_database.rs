@@ -14,11 +14,10 @@ use crate::request::declaration::{Changes, Declaration, Needs, StableApi, Withou
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
 use crate::request::requirements::Requirements;
-use crate::state::context::Context;
-use crate::state::profiler::DatabaseProfile;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::database_dropped),
         changes: Changes::Stored,
@@ -40,12 +39,8 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let database = context.request.database;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let database = defining.database();
     check_database_name(database)?;
     check_target(&arguments)?;
     for field in arguments.fields() {
@@ -55,16 +50,15 @@ pub(crate) fn run(
         let message = format!("Dropping the '{database}' database is prohibited.");
         return Err(CommandError::named("IllegalOperation", message));
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
-    let commit = context.server.store.drop_database(database, || context.operation.check_locked())?;
+    defining.operation().set_time_limit(arguments.generic.max_time)?;
+    let excluded = defining.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
+    let commit = defining.queries().store.drop_database(database, || defining.operation().check_locked())?;
     if commit.is_some() {
-        context.server.usage.forget_database(database);
-        context.server.profiler.set_database(database, DatabaseProfile::default());
+        defining.forget_database(database);
         reply.string("dropped", database);
     }
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+    acknowledge(defining, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn check_target(arguments: &Arguments<'_>) -> Result<()> {

@@ -17,10 +17,10 @@ use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::indexes_dropped),
         aliases: &["deleteIndexes"],
@@ -38,12 +38,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = target_namespace(defining.database(), &arguments)?;
     let mut index = None;
     for field in arguments.fields() {
         match field.name() {
@@ -52,17 +48,17 @@ pub(crate) fn run(
         }
     }
     let index = required(index, "dropIndexes.index")?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let store = &context.server.store;
+    defining.operation().set_time_limit(arguments.generic.max_time)?;
+    let store = defining.queries().store;
     let missing = || format!("ns not found {namespace}");
-    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
+    let (collection, series) = existing_or_series(defining.queries(), &namespace, missing)?;
     let stored = collection.namespace();
-    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![stored]))?;
+    let excluded = defining.exclude_transactions(&DefinitionScope::Collections(vec![stored]))?;
     let which = parse_which(index, &collection, series.as_ref())?;
     let (indexes, commit) = store.drop_indexes(&collection, which)?;
     reply.count("nIndexesWas", indexes as u64);
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+    acknowledge(defining, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn parse_which(index: Field<'_>, collection: &Collection, series: Option<&TimeSeries>) -> Result<WhichIndexes> {

@@ -17,8 +17,11 @@ use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
-use crate::state::context::{Context, ServerContext};
+use crate::state::client_cursors::CursorWork;
 use crate::state::default_concerns;
+use crate::state::queries::Queries;
+use crate::state::replica_set::ReplicaSet;
+use crate::state::rights::Rights;
 
 /// How much is told of each.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,10 @@ enum Detail {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(server.queries(), &server.replica_set, context.rights(), &context.cursor_work(), arguments, reply)
+    },
     Declaration {
         computed: Some(needs),
         stable_api: StableApi::Version1,
@@ -50,13 +56,16 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    queries: Queries<'_>,
+    replica_set: &ReplicaSet,
+    rights: Rights<'_>,
+    cursors: &CursorWork<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let database = context.request.database;
+    let (database, operation) = (rights.database, cursors.operation);
     check_database_name(database)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
+    operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut size, mut detail, mut only_own) = (None, None, Detail::All, false);
     for field in arguments.fields() {
         match field.name() {
@@ -70,22 +79,22 @@ pub(crate) fn run(
         }
     }
     // Who may list all of them sees all of them.
-    let only_own = only_own && !context.rights().allows(Target::Database(database), Action::ListCollections);
+    let only_own = only_own && !rights.allows(Target::Database(database), Action::ListCollections);
     let mut documents = Vec::new();
-    for collection in context.server.store.catalog().collections_of(database) {
-        context.operation.check_interrupt()?;
-        if default_concerns::is_unlisted(&context.server.replica_set, collection.namespace().as_str()) {
+    for collection in queries.store.catalog().collections_of(database) {
+        operation.check_interrupt()?;
+        if default_concerns::is_unlisted(replica_set, collection.namespace().as_str()) {
             continue;
         }
         if let Some(name) = time_series::face_of(&collection)
-            && (!only_own || context.rights().allows_any(Target::Collection(database, &name)))
+            && (!only_own || rights.allows_any(Target::Collection(database, &name)))
         {
             let document = describe_series(&name, &collection, detail)?;
             if is_wanted(filter.as_ref(), &document)? {
                 documents.push(document);
             }
         }
-        if only_own && !context.rights().allows_any(Target::Collection(database, collection.namespace().collection())) {
+        if only_own && !rights.allows_any(Target::Collection(database, collection.namespace().collection())) {
             continue;
         }
         let document = describe(&collection, detail)?;
@@ -93,9 +102,9 @@ pub(crate) fn run(
             documents.push(document);
         }
     }
-    for view in views::all(context.server.queries(), database)? {
-        context.operation.check_interrupt()?;
-        if only_own && !context.rights().allows_any(Target::Collection(database, view.name())) {
+    for view in views::all(queries, database)? {
+        operation.check_interrupt()?;
+        if only_own && !rights.allows_any(Target::Collection(database, view.name())) {
             continue;
         }
         let document = describe_view(&view, detail)?;
@@ -109,12 +118,12 @@ pub(crate) fn run(
     };
     documents.sort_by_cached_key(name);
     if database == "local" && !only_own {
-        let document = oplog_entries::description(&context.server.store)?;
+        let document = oplog_entries::description(queries.store)?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
         }
     }
-    write_list(context, &arguments, format!("{database}.$cmd.listCollections"), size, documents, reply)
+    write_list(cursors, &arguments, format!("{database}.$cmd.listCollections"), size, documents, reply)
 }
 
 fn describe_view(view: &Definition, detail: Detail) -> Result<RawDocumentBuf> {
@@ -161,21 +170,22 @@ fn describe(collection: &Collection, detail: Detail) -> Result<RawDocumentBuf> {
 
 /// The documents of `$listClusterCatalog`: all collections and views of a database, or of all databases.
 pub(crate) fn catalog(
-    server: &ServerContext,
+    queries: Queries<'_>,
+    replica_set: &ReplicaSet,
     database: Option<&str>,
     shows_shards: bool,
     check: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let databases = database.map_or_else(|| server.store.catalog().databases(), |one| vec![one.to_owned()]);
+    let databases = database.map_or_else(|| queries.store.catalog().databases(), |one| vec![one.to_owned()]);
     let mut found = Vec::new();
     for database in databases {
-        for collection in server.store.catalog().collections_of(&database) {
+        for collection in queries.store.catalog().collections_of(&database) {
             check()?;
-            if !default_concerns::is_unlisted(&server.replica_set, collection.namespace().as_str()) {
+            if !default_concerns::is_unlisted(replica_set, collection.namespace().as_str()) {
                 found.push(catalogued(&database, &describe(&collection, Detail::All)?, shows_shards)?);
             }
         }
-        for view in views::all(server.queries(), &database)? {
+        for view in views::all(queries, &database)? {
             check()?;
             found.push(catalogued(&database, &describe_view(&view, Detail::All)?, shows_shards)?);
         }

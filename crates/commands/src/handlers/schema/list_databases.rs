@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use authentication::Target;
 use bson::RawDocumentBuf;
+use transaction::Store;
 
 use super::disk_sizes::SizeEstimator;
 use super::{is_wanted, list_filter};
@@ -17,13 +18,14 @@ use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::privileges::Action;
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::rights::Rights;
 
 /// What is there without being made.
 pub(crate) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.store, &context.operation, context.rights(), arguments, reply),
     Declaration {
         is_admin_only: true,
         stable_api: StableApi::Version1,
@@ -33,11 +35,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    store: &Store,
+    operation: &Operation<'_>,
+    rights: Rights<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    context.operation.set_time_limit(arguments.time_limit())?;
+    operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut is_name_only, mut only_own) = (None, false, None);
     for field in arguments.fields() {
         match field.name() {
@@ -48,20 +52,20 @@ pub(crate) fn run(
         }
     }
     // Who may not list all is shown those that he may do something with.
-    let lists_all = context.rights().allows(Target::Cluster, Action::ListDatabases);
+    let lists_all = rights.allows(Target::Cluster, Action::ListDatabases);
     if only_own == Some(false) {
-        context.rights().require(Target::Cluster, Action::ListDatabases)?;
+        rights.require(Target::Cluster, Action::ListDatabases)?;
     }
-    let is_shown = |name: &str| (lists_all && only_own != Some(true)) || context.rights().allows_any_in(name);
+    let is_shown = |name: &str| (lists_all && only_own != Some(true)) || rights.allows_any_in(name);
     let (mut documents, mut total) = (Vec::new(), 0);
-    let stored: BTreeSet<String> = context.server.store.catalog().databases().into_iter().collect();
+    let stored: BTreeSet<String> = store.catalog().databases().into_iter().collect();
     let own = OWN_DATABASES.iter().map(|name| (*name).to_owned());
     for name in stored.iter().cloned().chain(own).collect::<BTreeSet<String>>() {
-        context.operation.check_interrupt()?;
+        operation.check_interrupt()?;
         if !is_shown(&name) {
             continue;
         }
-        let size = if is_name_only { 0 } else { disk_bytes(context, &name)? };
+        let size = if is_name_only { 0 } else { disk_bytes(store, operation, &name)? };
         let is_empty = name != oplog_entries::DATABASE && !stored.contains(&name);
         let document = describe(&name, (!is_name_only).then_some((size, is_empty)))?;
         if is_wanted(filter.as_ref(), &document)? {
@@ -77,16 +81,15 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn disk_bytes(context: &Context<'_>, database: &str) -> Result<u64> {
-    let store = &context.server.store;
+fn disk_bytes(store: &Store, operation: &Operation<'_>, database: &str) -> Result<u64> {
     let estimator = SizeEstimator::new(store)?;
     let mut bytes = 0;
     for collection in store.catalog().collections_of(database) {
-        context.operation.check_interrupt()?;
+        operation.check_interrupt()?;
         bytes += estimator.sizes(&collection)?.total_bytes();
     }
     if database == oplog_entries::DATABASE {
-        bytes += oplog_entries::bytes(&context.server.store);
+        bytes += oplog_entries::bytes(store);
     }
     Ok(bytes)
 }

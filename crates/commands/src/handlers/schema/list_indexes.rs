@@ -12,10 +12,11 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::client_cursors::CursorWork;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.cursor_work(), arguments, reply),
     Declaration {
         stable_api: StableApi::Version1,
         ..Declaration::new(
@@ -29,11 +30,12 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    cursors: &CursorWork<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+    let namespace = target_namespace(reading.database, &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -43,16 +45,16 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    cursors.operation.set_time_limit(arguments.generic.max_time)?;
     let missing = || format!("ns does not exist: {namespace}");
-    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
+    let (collection, series) = existing_or_series(reading.queries, &namespace, missing)?;
     let (indexes, definition) = (collection.indexes(), collection.definition());
     let shown = |index: &IndexSpecification| match &series {
         Some(series) => index_face::shown(series, index),
         None => Some(shown_index(index, &definition.options)),
     };
     let documents = indexes.complete().filter_map(|index| shown(index.specification())).collect();
-    write_list(context, &arguments, namespace.as_str().to_owned(), size, documents, reply)
+    write_list(cursors, &arguments, namespace.as_str().to_owned(), size, documents, reply)
 }
 
 /// The index of a clustered collection says when documents expire, which is an option of the collection.

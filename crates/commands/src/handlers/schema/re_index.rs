@@ -11,10 +11,10 @@ use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         changes: Changes::Stored,
@@ -30,32 +30,28 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = target_namespace(defining.database(), &arguments)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    if !context.server.replica_set.is_alone() {
+    if !defining.acknowledging.replica_set.is_alone() {
         let message = format!(
             "reIndex is only allowed on a standalone server: the indexes of '{namespace}' cannot be rebuilt on a member of a replica set"
         );
         return Err(CommandError::named("IllegalOperation", message));
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    defining.operation().set_time_limit(arguments.generic.max_time)?;
     let missing = || format!("collection does not exist: {namespace}");
-    let collection = existing_collection(context.server.queries(), namespace.as_str(), missing)?;
-    let operation = &context.operation;
+    let collection = existing_collection(defining.queries(), namespace.as_str(), missing)?;
+    let operation = defining.operation();
     let before = collection.indexes().listed().count();
-    let rebuilt = context.server.store.rebuild_indexes(&collection, &|| operation.check_interrupt().is_err());
+    let rebuilt = defining.queries().store.rebuild_indexes(&collection, &|| operation.check_interrupt().is_err());
     let rebuilt = rebuilt.map_err(|error| reason_to_stop(error, operation))?;
     reply.count("nIndexesWas", before as u64);
     reply.count("nIndexes", rebuilt.indexes.len() as u64);
     reply.array("indexes", |written| {
         rebuilt.indexes.iter().for_each(|specification| written.push(&specification.to_document()));
     });
-    acknowledge(context, arguments.generic.write_concern, Some(&rebuilt.commit), reply)
+    acknowledge(defining, arguments.generic.write_concern, Some(&rebuilt.commit), reply)
 }

@@ -16,10 +16,10 @@ use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, Wr
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
-use crate::state::context::Context;
+use crate::state::defining::Defining;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.defining(), arguments, reply),
     Declaration {
         audit: Some(audit_events::renamed),
         is_admin_only: true,
@@ -51,11 +51,7 @@ fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<(
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(defining: &Defining<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let from = Namespace::parse(required(target.string()?, "renameCollection.renameCollection")?)?;
     let (mut to, mut replaced) = (None, RenameTarget::MustNotExist);
@@ -71,19 +67,19 @@ pub(crate) fn run(
     let to = Namespace::parse(required(to, "renameCollection.to")?)?;
     check_may_create(&from)?;
     check_may_create(&to)?;
-    views::refuse(context.server.queries(), &from)?;
-    time_series::refuse(context.server.queries(), &from, "renameCollection")?;
-    check_is_free(context.server.queries(), &to)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
-    let source = context.server.store.catalog().lookup(from.as_str());
+    views::refuse(defining.queries(), &from)?;
+    time_series::refuse(defining.queries(), &from, "renameCollection")?;
+    check_is_free(defining.queries(), &to)?;
+    defining.operation().set_time_limit(arguments.generic.max_time)?;
+    let excluded = defining.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
+    let source = defining.queries().store.catalog().lookup(from.as_str());
     if source.is_some_and(|source| source.definition().options.validator.is_some()) {
         check_may_validate(&to)?;
     }
-    let commit = context.server.store.rename_collection(&from, &to, replaced)?;
-    context.server.usage.forget(from.as_str());
+    let commit = defining.queries().store.rename_collection(&from, &to, replaced)?;
+    defining.forget(&from);
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    acknowledge(defining, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn parse_drop_target(field: Field<'_>) -> Result<RenameTarget> {

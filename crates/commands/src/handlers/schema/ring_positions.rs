@@ -17,12 +17,15 @@ use crate::request::declaration::{Declaration, Needs};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::state::context::Context;
+use crate::state::client_cursors::{
+    BatchLimit, ClientCursor, CursorSource, CursorWork, FIRST_BATCH_DOCUMENTS, write_first_batch,
+};
 use crate::state::operations::Operation;
+use crate::state::queries::Queries;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.cursor_work(), arguments, reply),
     Declaration::new(
         "plimsollPositions",
         "Where the documents of a capped collection lie in its file.",
@@ -33,11 +36,12 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    cursors: &CursorWork<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context.request.database, &arguments)?;
+    let namespace = target_namespace(reading.database, &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -45,20 +49,20 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let server = context.server;
+    let Queries { store, .. } = reading.queries;
     let missing = || format!("ns does not exist: {namespace}");
-    let collection = existing_collection(server.queries(), namespace.as_str(), missing)?;
+    let collection = existing_collection(reading.queries, namespace.as_str(), missing)?;
     if collection.ring().is_none() {
         return Err(CommandError::bad_value(format!(
             "{namespace} is not capped: its documents have no fixed positions"
         )));
     }
-    let records = server.store.read_view().record_cursor(&collection);
-    let source = Positions { records, collection, store: server.store.clone(), current: None };
+    let records = store.read_view().record_cursor(&collection);
+    let source = Positions { records, collection, store: store.clone(), current: None };
     let cursor =
         ClientCursor::new(namespace.as_str().to_owned(), Box::new(source)).with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, false, reply)?;
+    write_first_batch(cursors, cursor, limit, false, reply)?;
     Ok(())
 }
 

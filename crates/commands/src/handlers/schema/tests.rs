@@ -1,6 +1,6 @@
 //! The schema commands as a client sees them.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocument, doc};
 
 use super::{coll_stats, index_stats};
 use crate::test_server::TestServer;
@@ -203,26 +203,28 @@ fn documents_of_the_statistics_stages() {
     let mut server = TestServer::new();
     server.insert("db", "c", 0..4);
     let context = server.dispatcher.server();
+    let statistics = |namespace: &str, options: &RawDocument| {
+        let (queries, usage, facts) = (context.queries(), &context.usage, &context.facts);
+        coll_stats::collection_statistics(queries, usage, facts, &*context.clock, namespace, options)
+    };
     let all = bson::rawdoc! {"count": {}, "storageStats": {"scale": 2}};
-    let document = coll_stats::collection_statistics(context, "db.c", &all).unwrap();
+    let document = statistics("db.c", &all).unwrap();
     let document = Document::try_from(document).unwrap();
     assert_eq!((document.get_i32("count").unwrap(), document.get_str("host").unwrap()), (4, "machine:27018"));
     assert_eq!(document.get_document("storageStats").unwrap().get_i32("size").unwrap(), 42);
     let latencies = bson::rawdoc! {"latencyStats": {}};
-    let latencies =
-        Document::try_from(coll_stats::collection_statistics(context, "db.c", &latencies).unwrap()).unwrap();
+    let latencies = Document::try_from(statistics("db.c", &latencies).unwrap()).unwrap();
     let writes = latencies.get_document("latencyStats").unwrap().get_document("writes").unwrap();
     assert_eq!(writes.get_i64("ops").unwrap(), 1);
     let histograms = bson::rawdoc! {"latencyStats": {"histograms": true}};
-    let histograms =
-        Document::try_from(coll_stats::collection_statistics(context, "db.c", &histograms).unwrap()).unwrap();
+    let histograms = Document::try_from(statistics("db.c", &histograms).unwrap()).unwrap();
     let ranges = |kind: &str| {
         let kinds = histograms.get_document("latencyStats").unwrap();
         kinds.get_document(kind).unwrap().get_array("histogram").unwrap().clone()
     };
     assert_eq!((ranges("writes").len(), ranges("reads").len(), ranges("transactions").len()), (1, 0, 0));
     assert_eq!(ranges("writes")[0].as_document().unwrap().get_i64("count").unwrap(), 1);
-    assert_eq!(coll_stats::collection_statistics(context, "db.x", &all).unwrap_err().code, 26);
+    assert_eq!(statistics("db.x", &all).unwrap_err().code, 26);
     let indexes = index_stats::index_statistics(&context.store, &context.facts, "db.c").unwrap();
     let index = Document::try_from(indexes[0].clone()).unwrap();
     assert_eq!(index.get_document("accesses").unwrap().get_i64("ops").unwrap(), 0);

@@ -19,7 +19,7 @@ use crate::state::queries::Queries;
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
         let (queries, database) = (context.server.queries(), context.request.database);
-        run(queries, &mut context.operation, database, arguments, reply)
+        run(queries, &context.operation, database, arguments, reply)
     },
     Declaration {
         sees: Sees::Newest,
@@ -35,7 +35,7 @@ pub(crate) static COMMAND: Command = Command::new(
 /// Runs the command.
 pub(crate) fn run(
     queries: Queries<'_>,
-    operation: &mut Operation<'_>,
+    operation: &Operation<'_>,
     database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,

@@ -22,7 +22,7 @@ struct Api {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(&context.server.store, &mut context.operation, arguments, reply),
+    |context, arguments, reply| run(&context.server.store, &context.operation, arguments, reply),
     Declaration::new(
         "validateDBMetadata",
         "What version 1 of the stable API does not have.",
@@ -34,7 +34,7 @@ pub(crate) static COMMAND: Command = Command::new(
 /// Runs the command.
 pub(crate) fn run(
     store: &Store,
-    operation: &mut Operation<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

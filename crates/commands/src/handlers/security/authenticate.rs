@@ -14,10 +14,10 @@ use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::state::access_control::login_figures::{Begun, LoginMechanism};
 use crate::state::access_control::names::UserName;
-use crate::state::context::Context;
+use crate::state::logging_in::LoggingIn;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&mut context.logging_in(), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         secrets: &["key", "nonce"],
@@ -46,7 +46,7 @@ impl Fields {
 
 /// Runs `authenticate`.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    logging_in: &mut LoggingIn<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -56,14 +56,14 @@ pub(crate) fn run(
             arguments.generic(field)?;
         }
     }
-    let database = context.request.database;
-    let user = log_in(context, &parsed, database, Begun::ByCommand)?;
+    let database = logging_in.database;
+    let user = log_in(logging_in, &parsed, database, Begun::ByCommand)?;
     write_user(&user, reply);
     Ok(())
 }
 
 /// The login that a client sends in its first `hello`. `None`: it does not succeed so, and the client sends it in the usual way.
-pub(crate) fn log_in_by_hello(context: &mut Context<'_>, asked: &RawDocument) -> Option<UserName> {
+pub(crate) fn log_in_by_hello(logging_in: &mut LoggingIn<'_>, asked: &RawDocument) -> Option<UserName> {
     let mut parsed = Fields::default();
     let mut database = EXTERNAL;
     for element in document::elements(asked).skip(1) {
@@ -74,11 +74,11 @@ pub(crate) fn log_in_by_hello(context: &mut Context<'_>, asked: &RawDocument) ->
             _ => return None,
         }
     }
-    log_in(context, &parsed, database, Begun::InHello).ok()
+    log_in(logging_in, &parsed, database, Begun::InHello).ok()
 }
 
-fn log_in(context: &mut Context<'_>, parsed: &Fields, database: &str, begun: Begun) -> Result<UserName> {
-    context.login.conversation = None;
+fn log_in(logging_in: &mut LoggingIn<'_>, parsed: &Fields, database: &str, begun: Begun) -> Result<UserName> {
+    logging_in.login.conversation = None;
     let wanted = required(parsed.mechanism.as_deref(), "authenticate.mechanism")?;
     if wanted != LoginMechanism::X509.name() {
         let message = format!("Received authentication for mechanism {wanted} which is unknown or not enabled");
@@ -89,19 +89,19 @@ fn log_in(context: &mut Context<'_>, parsed: &Fields, database: &str, begun: Beg
         return Err(CommandError::named("ProtocolError", message));
     }
     let mechanism = LoginMechanism::X509;
-    context.server.access.logins.count_received(mechanism, begun);
-    let subject = context.login.certificate_subject.clone().filter(|subject| !subject.is_empty());
+    logging_in.access.logins.count_received(mechanism, begun);
+    let subject = logging_in.login.certificate_subject.clone().filter(|subject| !subject.is_empty());
     let name = subject.as_deref().or(parsed.user.as_deref()).unwrap_or_default();
     let user = UserName::new(name, EXTERNAL);
     let claim = Claim { user: &user, mechanism, begun };
     let Some(subject) = subject.as_deref() else {
-        return Err(fail(context, claim, "the client has shown no certificate, or one without a subject"));
+        return Err(fail(logging_in, claim, "the client has shown no certificate, or one without a subject"));
     };
     if parsed.user.as_deref().is_some_and(|named| named != subject) {
-        return Err(fail(context, claim, "the client names another user than its certificate"));
+        return Err(fail(logging_in, claim, "the client names another user than its certificate"));
     }
-    context.login.check_may_log_in(&user)?;
-    finish(context, claim)?;
+    logging_in.login.check_may_log_in(&user)?;
+    finish(logging_in, claim)?;
     Ok(user)
 }
 

@@ -21,7 +21,9 @@ use crate::state::accounts::Accounts;
 
 pub(crate) static CREATE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| run_create(accounts, arguments))
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run_create(accounts, arguments)
+        })
     },
     Declaration {
         audit: Some(audit_events::of_role),
@@ -32,7 +34,9 @@ pub(crate) static CREATE: Command = Command::new(
 
 pub(crate) static UPDATE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| run_update(accounts, arguments))
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run_update(accounts, arguments)
+        })
     },
     Declaration { audit: Some(audit_events::of_role), ..changing("updateRole", "Changes what a role has.") },
 );

@@ -21,7 +21,11 @@ use crate::state::accounts::Accounts;
 pub(super) const EXTERNAL: &str = "$external";
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
+    |context, arguments, reply| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments)
+        })
+    },
     Declaration {
         audit: Some(audit_events::of_user),
         privileges: &[on_database(Action::CreateUser)],

@@ -15,7 +15,9 @@ use crate::state::accounts::Accounts;
 
 pub(crate) static ONE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| run_one(accounts, arguments))
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run_one(accounts, arguments)
+        })
     },
     Declaration {
         audit: Some(audit_events::of_role),
@@ -25,7 +27,7 @@ pub(crate) static ONE: Command = Command::new(
 );
 
 pub(crate) static ALL: Command = Command::new(
-    |context, arguments, reply| changed(context, arguments, reply, run_all),
+    |context, arguments, reply| changed(context.accounts(), context.acknowledging(), arguments, reply, run_all),
     Declaration {
         audit: Some(audit_events::of_database),
         privileges: &[on_database(Action::DropRole)],

@@ -15,7 +15,7 @@ use crate::state::accounts::Accounts;
 
 pub(crate) static GRANT: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Action::GrantRole, StoredRole::grant)
         })
     },
@@ -27,7 +27,7 @@ pub(crate) static GRANT: Command = Command::new(
 
 pub(crate) static REVOKE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Action::RevokeRole, |role, resource, actions| role.revoke(&resource, &actions))
         })
     },

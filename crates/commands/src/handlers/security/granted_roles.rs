@@ -15,7 +15,7 @@ use crate::state::accounts::Accounts;
 
 pub(crate) static GRANT_TO_USER: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Holder::User, Change::Grant)
         })
     },
@@ -24,7 +24,7 @@ pub(crate) static GRANT_TO_USER: Command = Command::new(
 
 pub(crate) static REVOKE_FROM_USER: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Holder::User, Change::Revoke)
         })
     },
@@ -36,7 +36,7 @@ pub(crate) static REVOKE_FROM_USER: Command = Command::new(
 
 pub(crate) static GRANT_TO_ROLE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Holder::Role, Change::Grant)
         })
     },
@@ -45,7 +45,7 @@ pub(crate) static GRANT_TO_ROLE: Command = Command::new(
 
 pub(crate) static REVOKE_FROM_ROLE: Command = Command::new(
     |context, arguments, reply| {
-        changed(context, arguments, reply, |accounts, arguments, _| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
             run(accounts, arguments, Holder::Role, Change::Revoke)
         })
     },

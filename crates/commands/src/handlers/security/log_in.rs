@@ -20,13 +20,13 @@ use crate::state::access_control::login_figures::{Begun, LoginMechanism};
 use crate::state::access_control::names::UserName;
 use crate::state::access_control::restrictions::address_of;
 use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::{Context, ServerContext};
+use crate::state::logging_in::LoggingIn;
 
 /// Bytes of a message of a login.
 const PAYLOAD_BYTES_MAX: usize = 4096;
 
 pub(crate) static START: Command = Command::new(
-    run_start,
+    |context, arguments, reply| run_start(&mut context.logging_in(), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         secrets: &["payload"],
@@ -35,7 +35,7 @@ pub(crate) static START: Command = Command::new(
 );
 
 pub(crate) static CONTINUE: Command = Command::new(
-    run_continue,
+    |context, arguments, reply| run_continue(&mut context.logging_in(), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         secrets: &["payload"],
@@ -44,7 +44,7 @@ pub(crate) static CONTINUE: Command = Command::new(
 );
 
 pub(crate) static LOGOUT: Command = Command::new(
-    run_logout,
+    |context, arguments, reply| run_logout(&mut context.logging_in(), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         ..Declaration::new("logout", "Makes the client nobody again.", Needs::Nothing, &[])
@@ -60,7 +60,7 @@ struct Start {
 
 /// Runs `saslStart`.
 pub(crate) fn run_start(
-    context: &mut Context<'_>,
+    logging_in: &mut LoggingIn<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -71,14 +71,14 @@ pub(crate) fn run_start(
         }
     }
     let start = parsed.finish()?;
-    let database = context.request.database;
-    let (id, said) = begin(context, &start, database, Begun::ByCommand)?;
+    let database = logging_in.database;
+    let (id, said) = begin(logging_in, &start, database, Begun::ByCommand)?;
     write_reply(id, &said, reply);
     Ok(())
 }
 
 /// The login that a client begins in its first `hello`. `None`: it cannot begin so, and the client begins it in the usual way.
-pub(crate) fn begin_in_hello(context: &mut Context<'_>, asked: &RawDocument) -> Option<(i32, ScramReply)> {
+pub(crate) fn begin_in_hello(logging_in: &mut LoggingIn<'_>, asked: &RawDocument) -> Option<(i32, ScramReply)> {
     let mut parsed = StartFields::default();
     let mut database = None;
     let mut elements = document::elements(asked);
@@ -95,9 +95,9 @@ pub(crate) fn begin_in_hello(context: &mut Context<'_>, asked: &RawDocument) -> 
     let database = database.unwrap_or("admin");
     // Clients go on with what has begun, also by another mechanism than the one that they find out the user has.
     let user = UserName::new(&read_user_name(&start.payload).ok()?, database);
-    let known = StoredUser::find(&context.server.writing, &user).ok()?;
+    let known = StoredUser::find(logging_in.writing, &user).ok()?;
     let can_begin = known.is_none_or(|user| user.mechanisms().any(|name| name == start.mechanism));
-    if can_begin { begin(context, &start, database, Begun::InHello).ok() } else { None }
+    if can_begin { begin(logging_in, &start, database, Begun::InHello).ok() } else { None }
 }
 
 #[derive(Default)]
@@ -152,38 +152,39 @@ fn payload(field: Field<'_>) -> Result<Vec<u8>> {
     }
 }
 
-fn begin(context: &mut Context<'_>, start: &Start, database: &str, begun: Begun) -> Result<(i32, ScramReply)> {
-    context.login.conversation = None;
+fn begin(logging_in: &mut LoggingIn<'_>, start: &Start, database: &str, begun: Begun) -> Result<(i32, ScramReply)> {
+    logging_in.login.conversation = None;
     let mechanism = Mechanism::of_name(&start.mechanism).ok_or_else(|| {
         let message =
             format!("Received authentication for mechanism {} which is unknown or not enabled", start.mechanism);
         CommandError::named("MechanismUnavailable", message)
     })?;
-    context.server.access.logins.count_received(LoginMechanism::Scram(mechanism), begun);
+    logging_in.access.logins.count_received(LoginMechanism::Scram(mechanism), begun);
     let name = read_user_name(&start.payload).map_err(|error| CommandError::bad_value(error.to_string()))?;
     let user = UserName::new(&name, database);
-    context.login.check_may_log_in(&user)?;
-    let (credentials, is_known) = credentials(context.server, &user, mechanism)?;
-    let nonce = context.server.access.unguessable(24);
+    logging_in.login.check_may_log_in(&user)?;
+    let (credentials, is_known) = credentials(logging_in, &user, mechanism)?;
+    let nonce = logging_in.access.unguessable(24);
     let (scram, said) = ScramConversation::begin(&start.payload, credentials, is_known, &nonce, start.skips_empty)
         .map_err(|error| CommandError::bad_value(error.to_string()))?;
-    context.login.conversations = context.login.conversations.wrapping_add(1);
-    let id = context.login.conversations;
-    context.login.conversation = Some(Box::new(Conversation { id, user, scram, begun }));
+    logging_in.login.conversations = logging_in.login.conversations.wrapping_add(1);
+    let id = logging_in.login.conversations;
+    logging_in.login.conversation = Some(Box::new(Conversation { id, user, scram, begun }));
     Ok((id, said))
 }
 
 /// What is stored of a user, or what one who does not exist seems to have.
-fn credentials(server: &ServerContext, user: &UserName, mechanism: Mechanism) -> Result<(ScramCredentials, bool)> {
-    let decoy = ScramCredentials::decoy(mechanism, server.access.decoy_secret(), &user.name, &user.database);
-    let stored = StoredUser::find_for_login(&server.writing, user)?;
+fn credentials(logging_in: &LoggingIn<'_>, user: &UserName, mechanism: Mechanism) -> Result<(ScramCredentials, bool)> {
+    let LoggingIn { access, writing, .. } = logging_in;
+    let decoy = ScramCredentials::decoy(mechanism, access.decoy_secret(), &user.name, &user.database);
+    let stored = StoredUser::find_for_login(writing, user)?;
     let known = stored.and_then(|user| user.credentials.into_iter().find(|known| known.mechanism == mechanism));
     Ok(known.map_or((decoy, false), |credentials| (credentials, true)))
 }
 
 /// Runs `saslContinue`.
 pub(crate) fn run_continue(
-    context: &mut Context<'_>,
+    logging_in: &mut LoggingIn<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -197,26 +198,26 @@ pub(crate) fn run_continue(
     }
     let id = required(id, "saslContinue.conversationId")?;
     let message = required(message, "saslContinue.payload")?;
-    let Some(mut conversation) = context.login.conversation.take() else {
+    let Some(mut conversation) = logging_in.login.conversation.take() else {
         return Err(CommandError::named("ProtocolError", "No SASL session state found"));
     };
     if i64::from(conversation.id) != id {
         return Err(CommandError::named("ProtocolError", "sasl: Mismatched conversation id"));
     }
-    let (client, now) = (address_of(&context.slot.client), context.server.clock.monotonic());
-    if let Some(wait) = context.server.access.failed.wait(client, &conversation.user, now) {
-        context.server.clock.sleep(wait);
+    let (client, now) = (address_of(&logging_in.slot.client), logging_in.writing.clock.monotonic());
+    if let Some(wait) = logging_in.access.failed.wait(client, &conversation.user, now) {
+        logging_in.writing.clock.sleep(wait);
     }
     let said = match conversation.scram.go_on(&message) {
         Ok(said) => said,
-        Err(error) => return Err(fail(context, Claim::of(&conversation), &error.to_string())),
+        Err(error) => return Err(fail(logging_in, Claim::of(&conversation), &error.to_string())),
     };
     if said.is_done {
-        finish(context, Claim::of(&conversation))?;
+        finish(logging_in, Claim::of(&conversation))?;
     }
     write_reply(conversation.id, &said, reply);
     if !said.is_done {
-        context.login.conversation = Some(conversation);
+        logging_in.login.conversation = Some(conversation);
     }
     Ok(())
 }
@@ -237,38 +238,43 @@ impl<'a> Claim<'a> {
 }
 
 /// The user has proved who he is: he is logged in, if he may from there.
-pub(super) fn finish(context: &mut Context<'_>, claim: Claim<'_>) -> Result<()> {
-    let (server, user) = (context.server, claim.user);
-    let Some(access) = server.access.access(&server.writing, user)? else {
-        return Err(fail(context, claim, "there is no such user"));
+pub(super) fn finish(logging_in: &mut LoggingIn<'_>, claim: Claim<'_>) -> Result<()> {
+    let user = claim.user;
+    let Some(access) = logging_in.access.access(logging_in.writing, user)? else {
+        return Err(fail(logging_in, claim, "there is no such user"));
     };
-    let client = address_of(&context.slot.client);
-    if !access.restrictions.iter().all(|list| list.allow(client, context.login.server_address)) {
-        return Err(fail(context, claim, "authentication restrictions unmet"));
+    let client = address_of(&logging_in.slot.client);
+    if !access.restrictions.iter().all(|list| list.allow(client, logging_in.login.server_address)) {
+        return Err(fail(logging_in, claim, "authentication restrictions unmet"));
     }
-    context.audit_login(user, claim.mechanism.name(), 0)?;
-    context.login.log_in(user.clone());
-    context.slot.set_user(context.login.user().cloned());
-    server.access.failed.note(client, user, server.clock.monotonic(), true);
-    server.access.logins.count_successful(claim.mechanism, claim.begun);
+    logging_in.auditing().tell_login(user, claim.mechanism.name(), 0)?;
+    logging_in.login.log_in(user.clone());
+    logging_in.slot.set_user(logging_in.login.user().cloned());
+    logging_in.access.failed.note(client, user, logging_in.writing.clock.monotonic(), true);
+    logging_in.access.logins.count_successful(claim.mechanism, claim.begun);
     tracing::info!(
-        target: "access", log_id = 5_286_306, user = %user, client = context.slot.client,
+        target: "access", log_id = 5_286_306, user = %user, client = logging_in.slot.client,
         mechanism = claim.mechanism.name(), "Successfully authenticated"
     );
     Ok(())
 }
 
 /// Notes a failure, and gives what the client is told.
-pub(super) fn fail(context: &Context<'_>, claim: Claim<'_>, reason: &str) -> CommandError {
-    let (server, user) = (context.server, claim.user);
-    server.access.failed.note(address_of(&context.slot.client), user, server.clock.monotonic(), false);
+pub(super) fn fail(logging_in: &LoggingIn<'_>, claim: Claim<'_>, reason: &str) -> CommandError {
+    let user = claim.user;
+    logging_in.access.failed.note(
+        address_of(&logging_in.slot.client),
+        user,
+        logging_in.writing.clock.monotonic(),
+        false,
+    );
     tracing::warn!(
-        target: "access", log_id = 5_286_307, user = %user, client = context.slot.client,
+        target: "access", log_id = 5_286_307, user = %user, client = logging_in.slot.client,
         mechanism = claim.mechanism.name(), reason,
-        failures = server.access.failed.failed.load(Ordering::Relaxed), "Failed to authenticate"
+        failures = logging_in.access.failed.failed.load(Ordering::Relaxed), "Failed to authenticate"
     );
     let failed = CommandError::named("AuthenticationFailed", "Authentication failed.");
-    context.audit_login(user, claim.mechanism.name(), failed.code).err().unwrap_or(failed)
+    logging_in.auditing().tell_login(user, claim.mechanism.name(), failed.code).err().unwrap_or(failed)
 }
 
 fn write_reply(id: i32, said: &ScramReply, reply: &mut DocumentWriter<'_>) {
@@ -285,17 +291,17 @@ pub(crate) fn write_begun((id, said): &(i32, ScramReply), reply: &mut DocumentWr
 
 /// Runs `logout`.
 pub(crate) fn run_logout(
-    context: &mut Context<'_>,
+    logging_in: &mut LoggingIn<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     arguments.fields().try_for_each(|field| arguments.generic(field))?;
-    if let Some(user) = context.login.user().cloned() {
-        context.audit("logout", 0, |param| write_logout(&user, param))?;
-        context.login.log_out();
-        tracing::info!(target: "access", %user, client = context.slot.client, "logged out");
+    if let Some(user) = logging_in.login.user().cloned() {
+        logging_in.auditing().tell("logout", 0, |param| write_logout(&user, param))?;
+        logging_in.login.log_out();
+        tracing::info!(target: "access", %user, client = logging_in.slot.client, "logged out");
     }
-    context.slot.set_user(None);
+    logging_in.slot.set_user(None);
     Ok(())
 }
 

@@ -27,7 +27,11 @@ const USERS_FIELD: &str = "tempUsersCollection";
 const ROLES_FIELD: &str = "tempRolesCollection";
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
+    |context, arguments, reply| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments)
+        })
+    },
     Declaration {
         is_admin_only: true,
         computed: Some(needs),

@@ -20,7 +20,11 @@ use crate::state::access_control::stored_user::StoredUser;
 use crate::state::accounts::Accounts;
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
+    |context, arguments, reply| {
+        changed(context.accounts(), context.acknowledging(), arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments)
+        })
+    },
     Declaration { audit: Some(audit_events::of_user), secrets: &["pwd"], ..changing("updateUser", "Changes a user.") },
 );
 

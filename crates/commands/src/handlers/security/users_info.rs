@@ -18,6 +18,7 @@ use crate::state::access_control::resolve::resolve;
 use crate::state::access_control::stored_user::StoredUser;
 use crate::state::accounts::Accounts;
 use crate::state::operations::before_allocating;
+use crate::state::writing::Writing;
 
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
@@ -156,11 +157,11 @@ fn describe(accounts: Accounts<'_>, user: &StoredUser, detail: Detail) -> Result
 }
 
 /// The mechanisms of a user, for `hello`: in the form `db.name`.
-pub(crate) fn mechanisms_of(accounts: Accounts<'_>, name: &str) -> Result<Vec<&'static str>> {
+pub(crate) fn mechanisms_of(writing: &Writing, name: &str) -> Result<Vec<&'static str>> {
     let (database, name) = name
         .split_once('.')
         .ok_or_else(|| CommandError::bad_value("UserName must contain a '.' separated database.user pair"))?;
-    let user = StoredUser::find(accounts.writing, &UserName::new(name, database))?;
+    let user = StoredUser::find(writing, &UserName::new(name, database))?;
     // Who does not exist has what a new user has.
     Ok(match user {
         Some(user) => user.mechanisms().filter(|name| *name != "external").collect(),

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use bson::RawBsonRef;
 use transaction::Session;
 
-use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
@@ -15,9 +14,10 @@ use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
 use crate::state::access_control::names::UserName;
+use crate::state::session_control::SessionControl;
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(&SessionControl::of(context), context.request.database, arguments, reply),
+    |context, arguments, reply| run(&context.session_control(), context.request.database, arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -31,7 +31,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    control: &SessionControl<'_, '_>,
+    control: &SessionControl<'_>,
     database: &str,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,

@@ -10,7 +10,6 @@ use bson::{RawBsonRef, RawDocument, Uuid};
 use document::elements;
 use transaction::Session;
 
-use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
@@ -19,6 +18,7 @@ use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
 use crate::state::access_control::AccessControl;
 use crate::state::access_control::names::{RoleName, UserName, read_roles};
+use crate::state::session_control::SessionControl;
 use crate::state::writing::Writing;
 
 const OWNER: &str = "KillAllSessionsByPattern";
@@ -35,8 +35,8 @@ struct Pattern {
 
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
-        let (users, database) = ((&context.server.access, &context.server.writing), context.request.database);
-        run(&SessionControl::of(context), users, database, arguments, reply)
+        let (users, database) = ((&context.server.access, &*context.server.writing), context.request.database);
+        run(&context.session_control(), users, database, arguments, reply)
     },
     Declaration {
         without_client: WithoutClient::GoesOn,
@@ -51,7 +51,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    control: &SessionControl<'_, '_>,
+    control: &SessionControl<'_>,
     (access, writing): (&AccessControl, &Writing),
     database: &str,
     mut arguments: Arguments<'_>,

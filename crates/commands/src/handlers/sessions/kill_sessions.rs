@@ -4,16 +4,16 @@
 
 use authentication::Target;
 
-use super::SessionControl;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::privileges::Action;
 use crate::state::rights::Rights;
+use crate::state::session_control::SessionControl;
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, _| run(&SessionControl::of(context), context.rights(), arguments),
+    |context, arguments, _| run(&context.session_control(), context.rights(), arguments),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new("killSessions", "Ends sessions and what runs in them.", Needs::Nothing, &[])
@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(sessions: &SessionControl<'_, '_>, rights: Rights<'_>, mut arguments: Arguments<'_>) -> Result<()> {
+pub(crate) fn run(sessions: &SessionControl<'_>, rights: Rights<'_>, mut arguments: Arguments<'_>) -> Result<()> {
     let mut killed = sessions.named(&mut arguments)?;
     if killed.is_empty() {
         rights.require(Target::Cluster, Action::KillAnySession)?;

@@ -1,14 +1,14 @@
 //! `refreshSessions`: counts as a use of the sessions that it names.
 
-use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
+use crate::state::session_control::SessionControl;
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(&SessionControl::of(context), arguments, reply),
+    |context, arguments, reply| run(&context.session_control(), arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         stable_api: StableApi::Version1,
@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    control: &SessionControl<'_, '_>,
+    control: &SessionControl<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

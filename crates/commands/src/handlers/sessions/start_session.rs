@@ -1,14 +1,14 @@
 //! `startSession`: begins a session and tells its id. Drivers make the ids themselves; this is for those who do not.
 
-use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
+use crate::state::session_control::SessionControl;
 
 pub(crate) static COMMAND: Command = Command::new(
-    |context, arguments, reply| run(&SessionControl::of(context), arguments, reply),
+    |context, arguments, reply| run(&context.session_control(), arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new("startSession", "Starts a session.", Needs::Nothing, &[])
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    control: &SessionControl<'_, '_>,
+    control: &SessionControl<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {

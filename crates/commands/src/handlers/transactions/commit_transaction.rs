@@ -6,10 +6,14 @@ use crate::handlers::crud::write_errors::write_concern_error;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::acknowledgement::Acknowledging;
+use crate::state::client_cursors::ClientCursors;
+use crate::state::operation_session::OperationSession;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        run(&context.session, &context.server.cursors, &context.acknowledging(), arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         changes: Changes::Stored,
@@ -23,7 +27,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    session: &OperationSession,
+    cursors: &ClientCursors,
+    acknowledging: &Acknowledging<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -33,16 +39,15 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let (session, txn_number) = context.session.ending()?;
-    let store = &context.server.store;
-    let committed = store.commit_transaction(session, txn_number);
-    super::close_cursors(&context.server.cursors, session.id(), txn_number);
+    acknowledging.operation.set_time_limit(arguments.generic.max_time)?;
+    let (session, txn_number) = session.ending()?;
+    let committed = acknowledging.store.commit_transaction(session, txn_number);
+    super::close_cursors(cursors, session.id(), txn_number);
     let concern = &arguments.generic.write_concern;
     let waited = match committed? {
-        Some(commit) => concern.wait(context, Some(&commit)),
+        Some(commit) => concern.wait(acknowledging, Some(&commit)),
         // Whatever it was, it is before the end of the oplog.
-        None => concern.wait_for_all_of(context),
+        None => concern.wait_for_all_of(acknowledging),
     };
     write_concern_error(waited, reply);
     Ok(())

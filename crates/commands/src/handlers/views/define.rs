@@ -17,7 +17,7 @@ use crate::handlers::crud::query_arguments::variables;
 use crate::handlers::time_series;
 use crate::request::arguments::Field;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::changing::Changing;
 
 /// What a command says of a view.
 #[derive(Default)]
@@ -56,29 +56,30 @@ impl<'a> ViewRequest<'a> {
 /// NamespaceExists (48), GraphContainsCycle (5), ViewDepthLimitExceeded (165), OptionNotSupportedOnView (167), those of
 /// the pipeline.
 pub(crate) fn create(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     request: &ViewRequest<'_>,
 ) -> Result<Option<CommitInfo>> {
-    if context.session.transaction().is_some() {
+    if changing.reading.is_in_transaction() {
         let message = format!("Cannot create a view in a multi-document transaction: {namespace}");
         return Err(CommandError::named("OperationNotSupportedInTransaction", message));
     }
-    let new = requested(context, namespace, request, request.collator.clone())?;
+    let new = requested(changing, namespace, request, request.collator.clone())?;
     let exists = |message| Err(CommandError::named("NamespaceExists", message));
-    let is_series = time_series::of(context.server.queries(), namespace).is_some();
-    if is_series || context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+    let is_series = time_series::of(changing.reading.queries, namespace).is_some();
+    if is_series || changing.reading.queries.store.catalog().lookup(namespace.as_str()).is_some() {
         return exists(format!("Collection {namespace} already exists."));
     }
-    if let Some(existing) = definition(context.server.queries(), namespace)? {
+    if let Some(existing) = definition(changing.reading.queries, namespace)? {
         if existing.document.as_bytes() == new.document.as_bytes() {
             return Ok(None);
         }
         return exists(format!("namespace {namespace} already exists, but is a view with other options"));
     }
-    let stored = context.server.store.collection_or_create(&Namespace::new(namespace.database(), COLLECTION)?)?;
-    let commit = context.write(0, StatementDetails::None, |write| {
-        context.server.store.insert_document(write, &stored, &new.document, Validation::Bypass)
+    let stored =
+        changing.reading.queries.store.collection_or_create(&Namespace::new(namespace.database(), COLLECTION)?)?;
+    let commit = changing.write(0, StatementDetails::None, |write| {
+        changing.reading.queries.store.insert_document(write, &stored, &new.document, Validation::Bypass)
     })?;
     Ok(Some(commit))
 }
@@ -88,31 +89,31 @@ pub(crate) fn create(
 /// # Errors
 /// Those of `create`.
 pub(crate) fn change(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     request: &ViewRequest<'_>,
 ) -> Result<Option<CommitInfo>> {
-    let Some(known) = definition(context.server.queries(), namespace)? else { return Ok(None) };
+    let Some(known) = definition(changing.reading.queries, namespace)? else { return Ok(None) };
     // What text is compared by stays.
-    let new = requested(context, namespace, request, known.collator()?)?;
-    replace(context, namespace, Some(&new))
+    let new = requested(changing, namespace, request, known.collator()?)?;
+    replace(changing, namespace, Some(&new))
 }
 
 /// Takes a view away; `None` when there is no such view.
 ///
 /// # Errors
 /// Those of writing.
-pub(crate) fn drop_view(context: &Context<'_>, namespace: &Namespace) -> Result<Option<CommitInfo>> {
-    replace(context, namespace, None)
+pub(crate) fn drop_view(changing: &Changing<'_>, namespace: &Namespace) -> Result<Option<CommitInfo>> {
+    replace(changing, namespace, None)
 }
 
-fn replace(context: &Context<'_>, namespace: &Namespace, new: Option<&Definition>) -> Result<Option<CommitInfo>> {
-    let store = &context.server.store;
-    let Some(stored) = stored_in(context.server.queries(), namespace.database())? else { return Ok(None) };
+fn replace(changing: &Changing<'_>, namespace: &Namespace, new: Option<&Definition>) -> Result<Option<CommitInfo>> {
+    let store = changing.reading.queries.store;
+    let Some(stored) = stored_in(changing.reading.queries, namespace.database())? else { return Ok(None) };
     let _simple = document::collation::enter(None);
-    let mut found = executor_of(context.server.queries(), &stored, Some(namespace.as_str()))?;
+    let mut found = executor_of(changing.reading.queries, &stored, Some(namespace.as_str()))?;
     let Some(record_id) = found.next(&Uninterrupted)?.and_then(|row| row.record_id) else { return Ok(None) };
-    let changed = context.write(0, StatementDetails::None, |write| {
+    let changed = changing.write(0, StatementDetails::None, |write| {
         store.change_document(write, &stored, record_id, Validation::Bypass, |_, out| {
             let Some(new) = new else { return Ok::<_, CommandError>(Decision::Delete) };
             out.extend_from_slice(new.document.as_bytes());
@@ -124,7 +125,7 @@ fn replace(context: &Context<'_>, namespace: &Namespace, new: Option<&Definition
 
 /// The definition that a command asks for, if it may be one.
 fn requested(
-    context: &Context<'_>,
+    changing: &Changing<'_>,
     namespace: &Namespace,
     request: &ViewRequest<'_>,
     collator: Option<Arc<Collator>>,
@@ -141,21 +142,21 @@ fn requested(
     }
     let empty = bson::RawArrayBuf::new();
     let new = Definition::new(namespace, on, request.pipeline.unwrap_or(&empty), collator.as_deref());
-    check_collation(context, &base, &new)?;
+    check_collation(changing, &base, &new)?;
     let _collation = document::collation::enter(collator);
     let stages: Vec<&RawDocument> = new.stages().collect();
     check_bytes(new.document.as_bytes().len())?;
-    check_pipeline(context, namespace, on, &stages)?;
-    graph::check(&all(context.server.queries(), namespace.database())?, &new)?;
+    check_pipeline(changing, namespace, on, &stages)?;
+    graph::check(&all(changing.reading.queries, namespace.database())?, &new)?;
     Ok(new)
 }
 
 /// Views on one another compare text alike.
-fn check_collation(context: &Context<'_>, base: &Namespace, new: &Definition) -> Result<()> {
-    if context.server.store.catalog().lookup(base.as_str()).is_some() {
+fn check_collation(changing: &Changing<'_>, base: &Namespace, new: &Definition) -> Result<()> {
+    if changing.reading.queries.store.catalog().lookup(base.as_str()).is_some() {
         return Ok(());
     }
-    let Some(below) = definition(context.server.queries(), base)? else { return Ok(()) };
+    let Some(below) = definition(changing.reading.queries, base)? else { return Ok(()) };
     if below.collation() == new.collation() {
         return Ok(());
     }
@@ -164,10 +165,10 @@ fn check_collation(context: &Context<'_>, base: &Namespace, new: &Definition) ->
 }
 
 /// A view's pipeline is like any other, but begins with documents of a collection and writes nothing.
-fn check_pipeline(context: &Context<'_>, namespace: &Namespace, on: &str, stages: &[&RawDocument]) -> Result<()> {
+fn check_pipeline(changing: &Changing<'_>, namespace: &Namespace, on: &str, stages: &[&RawDocument]) -> Result<()> {
     let source = aggregation::Namespace::new(namespace.database(), on);
     let pipeline =
-        Pipeline::parse(stages, &PipelineContext::new(source, Arc::clone(&variables(context.reading(), None)?)))?;
+        Pipeline::parse(stages, &PipelineContext::new(source, Arc::clone(&variables(changing.reading, None)?)))?;
     let name = |stage: Option<&&RawDocument>| {
         let first = stage.and_then(|stage| document::elements(stage).next());
         first.map_or_else(String::new, |element| element.name().to_owned())

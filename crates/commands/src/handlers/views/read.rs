@@ -13,9 +13,9 @@ use super::{View, stage};
 use crate::handlers::crud::aggregate::AggregateArguments;
 use crate::handlers::crud::find_arguments::{FindArguments, natural_hint};
 use crate::handlers::crud::opened_pipeline::open;
+use crate::handlers::crud::pipeline_host::PipelineOpening;
 use crate::handlers::crud::query_arguments::hint;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
 
 /// A command on a view as a pipeline.
 pub(crate) struct ViewQuery {
@@ -90,13 +90,13 @@ fn add_range(stages: &mut Vec<RawDocumentBuf>, skip: u64, limit: Option<u64>) {
 /// # Errors
 /// Those of the pipeline.
 pub(crate) fn count(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     view: &View,
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
 ) -> Result<u64> {
     let counted = ViewQuery::of_query(query, filter).counted();
-    let mut results = results(context, view, &counted)?;
+    let mut results = results(opening, view, &counted)?;
     let Some(document) = results.next_document()? else { return Ok(0) };
     let count = document::get_field(&document, "n").and_then(document::Number::from_bson);
     Ok(count.map_or(0, |count| count.to_i64_saturating().unsigned_abs()))
@@ -107,21 +107,21 @@ pub(crate) fn count(
 /// # Errors
 /// Those of the pipeline; 17217.
 pub(crate) fn distinct(
-    context: &Context<'_>,
+    opening: PipelineOpening<'_>,
     view: &View,
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
     key: &str,
 ) -> Result<ValueList> {
     let (mut found, path) = (DistinctValues::default(), FieldPath::new(key));
-    let mut results = results(context, view, &ViewQuery::of_query(query, filter))?;
+    let mut results = results(opening, view, &ViewQuery::of_query(query, filter))?;
     while let Some(document) = results.next_document()? {
-        context.operation.check_interrupt()?;
+        opening.operation.check_interrupt()?;
         found.add_document(&document, &path)?;
     }
     Ok(found.into_values()?)
 }
 
-fn results(context: &Context<'_>, view: &View, query: &ViewQuery) -> Result<PipelineCursor> {
-    Ok(open(context, &query.over(view))?.into_cursor())
+fn results(opening: PipelineOpening<'_>, view: &View, query: &ViewQuery) -> Result<PipelineCursor> {
+    Ok(open(opening, &query.over(view))?.into_cursor())
 }

@@ -24,7 +24,7 @@ use crate::request::declaration::Class;
 pub(crate) struct Turn<'a> {
     admission: &'a Admission,
     class: Class,
-    ticket: RefCell<Option<Ticket<'a>>>,
+    ticket: Option<Ticket<'a>>,
     gives_way: bool,
     checks: Cell<u32>,
     began: Duration,
@@ -60,7 +60,7 @@ impl<'a> Turn<'a> {
             admission,
             class,
             gives_way: ticket.is_some() && !is_in_transaction,
-            ticket: RefCell::new(ticket),
+            ticket,
             checks: Cell::new(0),
             began: now,
             long: RefCell::new(None),
@@ -71,7 +71,7 @@ impl<'a> Turn<'a> {
 
     /// Lets another command run in this one's place, for good.
     pub(crate) fn end_early(&self) {
-        *self.ticket.borrow_mut() = None;
+        self.ticket.iter().for_each(Ticket::give_back);
     }
 
     /// Called often by whatever may last, with nothing locked.
@@ -88,8 +88,9 @@ impl<'a> Turn<'a> {
     /// As `check`, after so much work that the clock is worth a look.
     pub(crate) fn look_around(&self) {
         self.checks.set(0);
-        let ticket = self.ticket.borrow();
-        let Some(ticket) = ticket.as_ref().filter(|_| self.gives_way) else { return };
+        let Some(ticket) = self.ticket.as_ref().filter(|ticket| self.gives_way && !ticket.is_given_back.get()) else {
+            return;
+        };
         let clock = &*self.admission.clock;
         let mut long = self.long.borrow_mut();
         let long = match long.as_mut() {
