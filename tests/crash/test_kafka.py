@@ -20,6 +20,7 @@ from brokers import Brokers  # noqa: E402
 
 JARS = os.environ.get("PLIMSOLL_KAFKA_JARS")
 pytestmark = pytest.mark.skipif(JARS is None, reason="no brokers: cargo xtask test --with kafka")
+KILLS = int(os.environ.get("PLIMSOLL_KAFKA_KILLS", "4"))
 # A broker that is gone is missed after three seconds, then another one leads the partition.
 WITHOUT_BROKER_SECONDS = 60
 
@@ -107,18 +108,52 @@ def test_brokers_are_killed_in_turn_under_load(replica_set, brokers):
     print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
 
 
-def test_the_primary_and_a_broker_are_killed_together(replica_set, brokers):
+@pytest.mark.parametrize("broker", range(3))
+def test_the_primary_and_a_broker_are_killed_together(replica_set, brokers, broker):
+    """As with a machine that has both. One of the three leads the topic; then nobody but the brokers' controller says who does next."""
     load = Load(replica_set)
     time.sleep(2)
     killed = replica_set.primary()
-    brokers.kill(1)
+    brokers.kill(broker)
     killed.kill()
     took = load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS)
     killed.start()
-    brokers.start_again(1)
+    brokers.start_again(broker)
     replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
+    # Until it has everything again, another one must not be taken away.
+    time.sleep(8)
     load.finish(replica_set)
     print("writes again after", round(took, 1), "acknowledged", load.progress())
+
+
+def test_kills_of_all_kinds_lose_and_repeat_nothing(replica_set, brokers):
+    """All brokers at once, too: each has written a record before it acknowledges it. `PLIMSOLL_KAFKA_KILLS` says how often."""
+    load = Load(replica_set)
+    kinds = {"the primary": (True, 0), "a broker": (False, 1), "both": (True, 1), "all brokers": (False, 3)}
+    longest = {kind: [] for kind in kinds}
+    for number in range(KILLS):
+        kind = list(kinds)[number % len(kinds)]
+        time.sleep(1.5)
+        killed = replica_set.primary() if kinds[kind][0] else None
+        gone = [(number + other) % brokers.count for other in range(kinds[kind][1])]
+        for broker in gone:
+            brokers.kill(broker)
+        if killed is not None:
+            killed.kill()
+        if kind == "all brokers":
+            brokers.start_again(*gone)
+        longest[kind].append(load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS))
+        if kind != "all brokers":
+            brokers.start_again(*gone)
+        if killed is not None:
+            killed.start()
+        replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
+        # Until brokers have everything again, others must not be taken away.
+        time.sleep(8 if gone else 0)
+    load.finish(replica_set)
+    for kind, seconds in longest.items():
+        print(len(seconds), "kills of", kind, "writes again after", [round(each, 1) for each in seconds])
+    print("acknowledged", load.progress())
 
 
 def test_a_step_down_hands_the_lead_on(replica_set):

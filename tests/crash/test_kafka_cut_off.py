@@ -2,6 +2,7 @@
 both, while clients write. Run as test_kafka.py is; skipped otherwise."""
 
 import pathlib
+import statistics
 import sys
 import threading
 import time
@@ -18,9 +19,11 @@ from brokers import Brokers  # noqa: E402
 from proxy import BOTH, TO_BROKER, TO_CLIENT  # noqa: E402
 
 CUT_SECONDS = 30
+# Others lead within eight seconds; each case has a little more on a machine that others load, too, and the median of them has not.
 WRITES_AGAIN_SECONDS = 8
-# A machine that others load, too: of several cuts one must keep to the time.
-BACK_SECONDS = 40
+LOADED_SECONDS = 10
+BACK_SECONDS = 20
+taken_by_case = []
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,10 @@ class ProxiedReplicaSet(KafkaReplicaSet):
 
     def proxies(self, member):
         return self.brokers.proxies[self.members.index(member)]
+
+    def follows_another(self, member):
+        """A primary that hears nothing calls itself a secondary, too: but it knows of no other primary."""
+        return self.hello(member).get("primary") in {f"127.0.0.1:{other.port}" for other in self.members if other is not member}
 
 
 @pytest.fixture
@@ -109,7 +116,7 @@ def test_a_primary_is_cut_off_from_its_log(replica_set, ways, resets):
     assert not replica_set.hello(cut).get("isWritablePrimary")
     for proxy in replica_set.proxies(cut):
         proxy.heal(resets)
-    back = replica_set.wait_until(lambda: cut in replica_set.secondaries() and replica_set.is_whole(), BACK_SECONDS)
+    back = replica_set.wait_until(lambda: replica_set.follows_another(cut) and replica_set.is_whole(), BACK_SECONDS)
     assert cut.process.poll() is None and cut.process.pid == pid
     time.sleep(2)
     changes, acknowledged = alone.finish()
@@ -117,7 +124,14 @@ def test_a_primary_is_cut_off_from_its_log(replica_set, ways, resets):
     print("another primary after", round(led, 1), "writes again after", round(taken, 1), "back after", round(back, 1), acknowledged)
     # The lead went on once, and nobody acknowledged beside the other.
     assert changes == 1, acknowledged
-    assert taken < WRITES_AGAIN_SECONDS * 2, taken
+    taken_by_case.append(taken)
+    assert taken < LOADED_SECONDS, taken
+
+
+def test_the_median_of_the_cuts_kept_to_the_time():
+    if len(taken_by_case) < 5:
+        pytest.skip("too few cuts")
+    assert statistics.median(taken_by_case) < WRITES_AGAIN_SECONDS, taken_by_case
 
 
 @pytest.mark.parametrize("ways", [BOTH, (TO_CLIENT,)], ids=["both ways", "from the brokers"])

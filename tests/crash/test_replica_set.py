@@ -20,6 +20,7 @@ COUNTERS = 8
 # What a loaded machine may take for what takes six seconds at most.
 FAILOVER_SECONDS = 20
 STOPPED_SECONDS = 30
+STOP_SECONDS = 9
 
 
 class ReplicaSet:
@@ -50,10 +51,11 @@ class ReplicaSet:
         return self
 
     def is_whole(self):
-        """Everybody knows everybody."""
+        """Everybody knows everybody, and may be read from."""
         hellos = [self.hello(member) for member in self.members]
         knows_all = all(len(hello.get("hosts", [])) == len(self.members) for hello in hellos)
-        return knows_all and sum(hello.get("isWritablePrimary", False) for hello in hellos) == 1
+        is_up = all(hello.get("isWritablePrimary") or hello.get("secondary") for hello in hellos)
+        return knows_all and is_up and sum(hello.get("isWritablePrimary", False) for hello in hellos) == 1
 
     def stop(self):
         for member in self.members:
@@ -307,6 +309,61 @@ def test_secondaries_read_for_who_asks_and_refuse_writes(replica_set):
         assert client.test.items.find_one({"_id": 2000})
     for member in others:
         member.process.send_signal(signal.SIGCONT)
+
+
+def test_a_member_that_is_away_and_starts_again_stays_listed(replica_set):
+    away = replica_set.secondaries()[0]
+    others = [member for member in replica_set.members if member is not away]
+    told, stopping = [], threading.Event()
+
+    def look():
+        while not stopping.is_set():
+            told.extend(len(replica_set.hello(member)["hosts"]) for member in others)
+
+    with replica_set.client() as client:
+        looking = threading.Thread(target=look)
+        looking.start()
+        items = client.test.items.with_options(write_concern=WriteConcern(w=3))
+        for number in range(4):
+            away.kill()
+            late = threading.Timer(0.5, away.start)
+            late.start()
+            # It waits until the third member is there again.
+            items.insert_one({"_id": number})
+            late.join()
+        stopping.set()
+        looking.join()
+        assert len(told) > 20 and set(told) == {3}
+        replica_set.wait_until(replica_set.is_whole)
+
+
+@pytest.mark.parametrize("silent", [0.3, 7], ids=["just now", "for a while"])
+def test_a_primary_whose_log_is_gone_stops_within_seconds(replica_set, silent):
+    primary, log = replica_set.primary(), replica_set.directory / "log" / "records"
+    with pymongo.MongoClient(primary.uri, retryWrites=False) as client:
+        client.test.items.insert_one({"_id": "acknowledged"})
+        log.rename(log.with_name("away"))
+
+        def write():
+            with pytest.raises(PyMongoError):
+                client.test.items.insert_one({"_id": "waits"})
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        time.sleep(silent)
+        began = time.monotonic()
+        primary.stop()
+        taken = time.monotonic() - began
+        writing.join()
+    log.with_name("away").rename(log)
+    print("stopped after", round(taken, 1))
+    # Five seconds of silence, and a second in which somebody may take the lead.
+    assert taken < STOP_SECONDS
+    primary.start()
+    replica_set.wait_until(replica_set.is_whole)
+    with replica_set.client() as client:
+        found = {document["_id"] for document in client.test.items.find()}
+        assert found - {"waits"} == {"acknowledged"}
 
 
 def test_what_a_primary_does_is_done_on_secondaries(replica_set):

@@ -10,6 +10,7 @@ each with the addresses before a question mark.
 JARS: the folder of what pom.xml beside this file names.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -56,12 +57,11 @@ log.cleaner.dedupe.buffer.size=4194304
 """
 
 
+@contextlib.contextmanager
 def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """So many ports, which nobody else is given meanwhile."""
+    with contextlib.ExitStack() as sockets:
+        yield [sockets.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]
 
 
 class Brokers:
@@ -69,10 +69,11 @@ class Brokers:
 
     def __init__(self, directory, jars, count=3, ways=0):
         self.directory, self.jars, self.count = pathlib.Path(directory), jars, count
-        ports = free_ports(4 * count)
-        self.ports, controllers, self.login_ports, self.secure_ports = (ports[part::4] for part in range(4))
+        listeners = 4 + ways
+        with free_ports(listeners * count) as ports:
+            self.ports, controllers, self.login_ports, self.secure_ports, *targets = (ports[part::listeners] for part in range(listeners))
+            self.proxies = [[Proxy(port) for port in each] for each in targets]
         self.processes = [None] * count
-        self.proxies = [[Proxy(port) for port in free_ports(count)] for _ in range(ways)]
         voters = ",".join(f"{number + 1}@127.0.0.1:{port}" for number, port in enumerate(controllers))
         for number in range(count):
             place = self.place(number)
@@ -164,9 +165,11 @@ class Brokers:
         self.processes[number].kill()
         self.processes[number].wait()
 
-    def start_again(self, number):
-        self.begin(number)
-        self.wait(number)
+    def start_again(self, *numbers):
+        for number in numbers:
+            self.begin(number)
+        for number in numbers:
+            self.wait(number)
 
     def signal(self, number, which):
         self.processes[number].send_signal(which)

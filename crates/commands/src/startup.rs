@@ -77,7 +77,7 @@ impl ServerContext {
             started: clock.monotonic(),
             access: AccessControl::new(facts.authorization, random, hooks.decoy_secret()),
             writing: Arc::new(Writing::new(store.clone(), clock.clone(), object_ids)),
-            topology: Topology::new(process_id, hooks.set_members()),
+            topology: Topology::new(process_id, hooks.set_members(), store.clone()),
             tells_of_stop: AtomicBool::new(false),
             store,
             clock,

@@ -89,6 +89,7 @@ impl Appending {
     pub(crate) fn begin(reaching: &ClientConfig, context: &Context, place: &KafkaPlace) -> Result<Self> {
         let mut config = reaching.clone();
         let message_bytes = (STORED_BYTES_MAX + 50_000).to_string();
+        let queue_kilobytes = (place.memory.sent_bytes >> 10).to_string();
         for (name, value) in [
             ("acks", "all"),
             ("retries", "0"),
@@ -100,7 +101,7 @@ impl Appending {
             ("request.timeout.ms", "5000"),
             ("message.timeout.ms", "5000"),
             ("queue.buffering.max.messages", "1000"),
-            ("queue.buffering.max.kbytes", "16384"),
+            ("queue.buffering.max.kbytes", &queue_kilobytes),
             // For questions about the end of the log.
             ("isolation.level", "read_uncommitted"),
         ] {

@@ -104,7 +104,9 @@ pub(crate) fn reaching(place: &KafkaPlace) -> Result<ClientConfig> {
         ("reconnect.backoff.ms", "50"),
         ("reconnect.backoff.max.ms", "1000"),
         ("topic.metadata.refresh.fast.interval.ms", "100"),
-        ("topic.metadata.refresh.interval.ms", "30000"),
+        // When a broker dies the library asks once who leads instead, and is told of the dead one: the others miss it only later. It learns of the next one
+        // by this.
+        ("topic.metadata.refresh.interval.ms", "1000"),
         ("retry.backoff.ms", "100"),
     ] {
         config.set(name, value);

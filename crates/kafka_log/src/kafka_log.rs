@@ -79,9 +79,10 @@ impl KafkaLog {
             )),
             error => error,
         })?;
-        let clients = (consumer(&reaching, &context, &group)?, appending.client());
+        let clients = (consumer(&reaching, &context, &group, place.memory)?, appending.client());
         let records = Records::of(clients, &context, clock.clone(), &place.topic);
-        let notices = NoticeTopic::begin(&reaching, &context, (&notices_topic, &group))?;
+        let notices = NoticeTopic::begin(&reaching, &context, (&notices_topic, &group), place.memory)?;
+        notices.read_first(&*clock);
         Ok(KafkaLog { place, reaching, context, clock, records, appending, notices })
     }
 
@@ -111,6 +112,10 @@ impl SharedLog for KafkaLog {
         self.records.bounds()
     }
 
+    fn answers(&self, longest: Duration) -> Result<()> {
+        self.records.answers(longest)
+    }
+
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
         let bounds = self.bounds()?;
         if !bounds.has_before(offset)? {
@@ -125,7 +130,7 @@ impl SharedLog for KafkaLog {
     }
 
     fn notices(&self) -> Result<Vec<Vec<u8>>> {
-        Ok(self.notices.notices(&*self.clock))
+        self.notices.notices()
     }
 
     fn withdraw(&self, node: u64) -> Result<()> {

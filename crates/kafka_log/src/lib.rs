@@ -12,6 +12,7 @@
 mod admin;
 #[cfg(feature = "client")]
 mod appending;
+mod client_memory;
 #[cfg(feature = "client")]
 mod connection;
 #[cfg(feature = "client")]
@@ -26,6 +27,7 @@ mod topic_identity;
 #[cfg(any(feature = "client", test))]
 mod topic_settings;
 
+pub use client_memory::ClientMemory;
 #[cfg(feature = "client")]
 pub use kafka_log::KafkaLog;
 pub use place::{KafkaPlace, Login, Mechanism, Tls};

@@ -1,6 +1,7 @@
 //! The members' notices: a compacted topic beside that of the records, in which each member's last one stays.
 //!
-//! Read from its beginning once, and then as notices come. Nothing that counts depends on it.
+//! Read from its beginning once, when the log is opened, and then as notices come. Until that first reading has come to where the topic ended, nobody is told who is
+//! there: a member that has not been read yet is not one that is not there. Where members write all the time, the end itself is never found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +14,27 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Message, TopicPartitionList};
 use shared_log::Result;
 
-use crate::connection::{Context, PARTITION};
+use crate::client_memory::ClientMemory;
+use crate::connection::{ANSWER_WITHIN, Context, PARTITION};
 use crate::reading::consumer;
 
 /// Notices that are taken at once: whoever asks for them has other things to do.
 const TAKEN_MAX: usize = 1_000;
-/// How long the first look waits.
-const FIRST_LOOK: Duration = Duration::from_millis(500);
+/// How long the first reading waits for a notice at a time.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module's head.
 pub(crate) struct NoticeTopic {
     consumer: BaseConsumer<Context>,
+    context: Context,
+    /// Where it ended when it was opened.
+    end: i64,
     board: Mutex<Board>,
 }
 
-#[derive(Default)]
 struct Board {
-    has_looked: bool,
+    /// It has been read to where it ended when it was opened, or to its end.
+    is_read: bool,
     notices: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -39,40 +43,61 @@ impl NoticeTopic {
         reaching: &ClientConfig,
         context: &Context,
         (topic, group): (&str, &str),
+        memory: ClientMemory,
     ) -> Result<NoticeTopic> {
         let mut reaching = reaching.clone();
         reaching.set("auto.offset.reset", "earliest");
-        let consumer = consumer(&reaching, context, group)?;
+        let consumer = consumer(&reaching, context, group, memory.of_notices())?;
         let mut place = TopicPartitionList::new();
         place
             .add_partition_offset(topic, PARTITION, rdkafka::Offset::Beginning)
             .and_then(|()| consumer.assign(&place))
             .map_err(|error| context.unreachable(&error))?;
-        Ok(NoticeTopic { consumer, board: Mutex::default() })
+        let ends = consumer.fetch_watermarks(topic, PARTITION, ANSWER_WITHIN);
+        let (first, end) = ends.map_err(|error| context.unreachable(&error))?;
+        let board = Board { is_read: first == end, notices: BTreeMap::new() };
+        Ok(NoticeTopic { consumer, context: context.clone(), end, board: Mutex::new(board) })
     }
 
-    /// The last notice of each member, as far as they have been read; the first look waits for a moment.
-    pub(crate) fn notices(&self, clock: &dyn Clock) -> Vec<Vec<u8>> {
+    /// Waits until the topic has been read to its end for the first time, but not for long.
+    pub(crate) fn read_first(&self, clock: &dyn Clock) {
+        let (mut board, begin) = (self.board.lock(), clock.monotonic());
+        while !board.is_read && clock.monotonic().saturating_sub(begin) < ANSWER_WITHIN {
+            self.take(&mut board, LOOK);
+        }
+    }
+
+    /// The last notice of each member, as far as they have been read.
+    pub(crate) fn notices(&self) -> Result<Vec<Vec<u8>>> {
         let mut board = self.board.lock();
-        let begin = clock.monotonic();
         for _ in 0..TAKEN_MAX {
-            let has_time = !board.has_looked && clock.monotonic().saturating_sub(begin) < FIRST_LOOK;
-            match self.consumer.poll(if has_time { LOOK } else { Duration::ZERO }) {
-                Some(Ok(message)) => {
-                    let key = message.key().unwrap_or_default().to_vec();
-                    match message.payload() {
-                        Some(notice) => board.notices.insert(key, notice.to_vec()),
-                        None => board.notices.remove(&key),
-                    };
-                }
-                // All there are; or brokers that are away, which others tell of.
-                Some(Err(KafkaError::PartitionEOF(_))) => board.has_looked = true,
-                Some(Err(_)) => {}
-                None if has_time => {}
-                None => break,
+            if !self.take(&mut board, Duration::ZERO) {
+                break;
             }
         }
-        board.has_looked = true;
-        board.notices.values().cloned().collect()
+        if !board.is_read {
+            return Err(self.context.unreachable(&"the topic of the members' notices has not been read yet"));
+        }
+        Ok(board.notices.values().cloned().collect())
+    }
+
+    /// Takes what comes next. `false`: nothing has.
+    fn take(&self, board: &mut Board, longest: Duration) -> bool {
+        match self.consumer.poll(longest) {
+            Some(Ok(message)) => {
+                board.is_read |= message.offset() + 1 >= self.end;
+                let key = message.key().unwrap_or_default().to_vec();
+                match message.payload() {
+                    Some(notice) => board.notices.insert(key, notice.to_vec()),
+                    None => board.notices.remove(&key),
+                };
+            }
+            // All there are.
+            Some(Err(KafkaError::PartitionEOF(_))) => board.is_read = true,
+            // Brokers that are away, which others tell of.
+            Some(Err(_)) => {}
+            None => return false,
+        }
+        true
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::client_memory::ClientMemory;
+
 const SCHEME: &str = "kafka://";
 const PORT: u16 = 9092;
 /// Longest name of a topic, with room for that of the notices.
@@ -79,6 +81,8 @@ pub struct KafkaPlace {
     pub login: Option<Login>,
     /// A directory that all members see, for copies of their data for new members.
     pub copies: Option<PathBuf>,
+    /// How much memory the client may take. Nothing that a URL says.
+    pub memory: ClientMemory,
 }
 
 impl KafkaPlace {
@@ -183,7 +187,8 @@ impl Options {
         };
         let tls = has_tls.then_some(Tls { ca_file: self.ca_file, certificate_key_file: self.certificate_key_file });
         let replication = self.replication.unwrap_or(REPLICATION);
-        Ok(KafkaPlace { brokers, topic, replication, tls, login, copies: self.copies })
+        let (copies, memory) = (self.copies, ClientMemory::default());
+        Ok(KafkaPlace { brokers, topic, replication, tls, login, copies, memory })
     }
 }
 

@@ -20,12 +20,15 @@ use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{Message, TopicPartitionList};
 use shared_log::{Bounds, Offset, Result, SharedLogError, StoredRecord};
 
+use crate::client_memory::ClientMemory;
 use crate::connection::{ANSWER_WITHIN, Context, PARTITION};
 
 /// How old what a broker said of the end may be.
 const PROOF_AGE_MAX: Duration = Duration::from_millis(600);
 /// How long a broker may take to say it.
 const PROOF_WITHIN: Duration = Duration::from_secs(2);
+/// The library looks this often for questions that have waited for too long.
+const LATENESS: Duration = Duration::from_secs(1);
 /// How long the records that there are may take to come before it is looked whether they are any.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(3);
 
@@ -66,8 +69,14 @@ pub(crate) struct Records {
 }
 
 /// A client that reads partitions it is told, from where it is told.
-pub(crate) fn consumer(reaching: &ClientConfig, context: &Context, group: &str) -> Result<BaseConsumer<Context>> {
+pub(crate) fn consumer(
+    reaching: &ClientConfig,
+    context: &Context,
+    group: &str,
+    memory: ClientMemory,
+) -> Result<BaseConsumer<Context>> {
     let mut config = reaching.clone();
+    let (queue_kilobytes, answer_bytes) = ((memory.fetched_bytes >> 10).to_string(), memory.answer_bytes().to_string());
     for (name, value) in [
         // Assigning asks for a name of a group; there is none, and nothing is stored in its name.
         ("group.id", group),
@@ -83,10 +92,10 @@ pub(crate) fn consumer(reaching: &ClientConfig, context: &Context, group: &str) 
         ("fetch.wait.max.ms", "250"),
         ("fetch.error.backoff.ms", "100"),
         ("fetch.queue.backoff.ms", "5"),
-        ("fetch.max.bytes", "4194304"),
-        ("max.partition.fetch.bytes", "4194304"),
+        ("fetch.max.bytes", &answer_bytes),
+        ("max.partition.fetch.bytes", &answer_bytes),
         ("queued.min.messages", "1000"),
-        ("queued.max.messages.kbytes", "8192"),
+        ("queued.max.messages.kbytes", &queue_kilobytes),
     ] {
         config.set(name, value);
     }
@@ -110,6 +119,15 @@ impl Records {
 
     pub(crate) fn bounds(&self) -> Result<Bounds> {
         self.bounds_within(ANSWER_WITHIN)
+    }
+
+    /// Whether a broker answers that has the records, within that or `PROOF_WITHIN`.
+    pub(crate) fn answers(&self, longest: Duration) -> Result<()> {
+        let patience = longest.min(PROOF_WITHIN).saturating_sub(LATENESS);
+        if patience.is_zero() {
+            return Err(self.context.unreachable(&"there is no time to ask"));
+        }
+        self.bounds_within(patience).map(|_| ())
     }
 
     fn bounds_within(&self, longest: Duration) -> Result<Bounds> {

@@ -9,23 +9,31 @@ use std::time::Duration;
 
 use oplog::{CanonicalReader, LocalOplog, Oplog, OplogPosition};
 use platform::Clock;
-use shared_log::{RANGE_BYTES_MAX, Refused, Role, Rule, SharedLog, Writer};
+use shared_log::{CHANCE, RANGE_BYTES_MAX, Refused, Role, Rule, SILENCE, SharedLog, Writer};
 use transaction::{Leadership, Store};
 
 use crate::error::{ReplicationError, Result};
 use crate::joining::{Joined, READ_BYTES};
 use crate::standing_file::StandingFile;
 
-/// An idle primary shows itself so often: the others claim the lead after five seconds without a sign of it.
+/// An idle primary shows itself so often.
 const BEAT: Duration = Duration::from_millis(500);
-/// After so long without anything read from the log though something was sent, nothing new is begun. A process that was
-/// stopped for a while has sent nothing meanwhile.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// After so long without anything read from the log though something was sent, nothing new is begun, and nobody is kept waiting: others may lead from then on, and
+/// not before. A process that was stopped for a while has sent nothing meanwhile.
+const STALLED_AFTER: Duration = SILENCE;
 /// After so long without any answer of the log a primary does not show itself any more: it may be heard and hear nothing, and another one is to lead then.
-/// With what others wait, that is less than eight seconds.
-const DEAF_AFTER: Duration = Duration::from_millis(1_500);
-/// How long is waited for the answer to the question whether the log is there. Who does not wait at all gets none.
-const PROBE: Duration = Duration::from_millis(1);
+/// Two heartbeats.
+const DEAF_AFTER: Duration = BEAT.saturating_mul(2);
+/// So soon another member leads that reaches the log, when a primary does not.
+const OTHERS_LEAD_WITHIN: Duration = Duration::from_secs(8);
+/// For the claim, and for what is written before clients are told.
+const TAKING_OVER: Duration = BEAT;
+const _: () = assert!(
+    DEAF_AFTER.as_millis() + SILENCE.as_millis() + CHANCE.as_millis() + TAKING_OVER.as_millis()
+        <= OTHERS_LEAD_WITHIN.as_millis()
+);
+/// How long is waited for the answer to the question whether the log is there, when there is nothing else to wait for.
+const PROBE: Duration = Duration::from_secs(2);
 /// Longest rest while answers are awaited, and while nothing is on its way.
 const SHORT_REST: Duration = Duration::from_millis(1);
 const LONG_REST: Duration = Duration::from_millis(100);
@@ -45,8 +53,9 @@ pub struct Shipper {
     answered_at: Duration,
     probed_at: Duration,
     told: u64,
-    /// Somebody else says whether the store's leadership is held: the lead is being given up, or is handed on when it is lost.
-    tells_leadership: bool,
+    /// The lead is being given up: the store takes no writes.
+    gives_up: bool,
+    /// Somebody else says what becomes of the store when the lead is lost.
     hands_on: bool,
 }
 
@@ -72,7 +81,7 @@ impl Shipper {
             answered_at: now,
             probed_at: now,
             told,
-            tells_leadership: true,
+            gives_up: false,
             hands_on: false,
         }
     }
@@ -84,7 +93,7 @@ impl Shipper {
 
     /// The store's writers are stopped: the lead is given up once everything is in the log. `false`: some of it is still to be shipped; to be called again.
     pub(crate) fn give_up(&mut self, store: &Store, successor: Option<u64>) -> bool {
-        self.tells_leadership = false;
+        self.gives_up = true;
         let is_shipped = self.writer.wanted() == Some(store.oplog().end_position().0);
         if is_shipped {
             self.writer.step_down(successor);
@@ -156,23 +165,17 @@ impl Shipper {
                 self.writer.read(record.offset, &record.bytes)?;
             }
         }
+        self.probe()?;
         // What follows the end of the lead is a follower's to read.
-        while self.leads() {
-            let is_probe = self.is_probe_due();
-            if !is_probe && !self.writer.wants_to_read() {
-                break;
-            }
-            let longest = if is_probe { PROBE } else { Duration::ZERO };
-            let records = match self.log.read(self.writer.reading().next(), READ_BYTES, longest) {
+        while self.leads() && self.writer.wants_to_read() {
+            let records = match self.log.read(self.writer.reading().next(), READ_BYTES, Duration::ZERO) {
                 Err(error) if error.is_passing() => break,
                 records => records?,
             };
-            if is_probe || !records.is_empty() {
-                self.answered_at = self.clock.monotonic();
-            }
             if records.is_empty() {
                 break;
             }
+            self.answered_at = self.clock.monotonic();
             for record in records {
                 self.writer.read(record.offset, &record.bytes)?;
                 if !self.leads() {
@@ -192,14 +195,23 @@ impl Shipper {
         now.saturating_sub(self.answered_at) >= DEAF_AFTER
     }
 
-    /// Whether the log is to be asked whether it is there.
-    fn is_probe_due(&mut self) -> bool {
+    /// Asks the log whether it is there if it has not answered for long. Waits no longer than until writers must be told that it does not answer.
+    fn probe(&mut self) -> Result<()> {
         let now = self.clock.monotonic();
-        let is_due = self.is_deaf(now) && now.saturating_sub(self.probed_at) >= BEAT;
-        if is_due {
-            self.probed_at = now;
+        if !self.leads() || !self.is_deaf(now) || now.saturating_sub(self.probed_at) < BEAT {
+            return Ok(());
         }
-        is_due
+        self.probed_at = now;
+        let until_stalled = self.unheard_since.map(|since| (since + STALLED_AFTER).saturating_sub(now));
+        let longest = until_stalled.filter(|left| !left.is_zero()).map_or(PROBE, |left| left.min(PROBE));
+        match self.log.answers(longest) {
+            Err(error) if error.is_passing() => {}
+            answer => {
+                answer?;
+                self.answered_at = self.clock.monotonic();
+            }
+        }
+        Ok(())
     }
 
     /// Gives the writer what the oplog has, as far as it wants more.
@@ -241,13 +253,13 @@ impl Shipper {
             store.confirm(OplogPosition(self.told));
         }
         let silent = self.unheard_since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since));
-        if !self.tells_leadership || (self.hands_on && !self.leads()) {
-            return;
-        }
-        let leadership = match self.leads() {
-            false => Leadership::Lost,
-            true if silent >= STALLED_AFTER => Leadership::Stalled,
-            true => Leadership::Held,
+        let leadership = match (self.leads(), self.gives_up) {
+            (false, _) if self.hands_on => return,
+            (false, true) => return,
+            (false, false) => Leadership::Lost,
+            (true, _) if silent >= STALLED_AFTER => Leadership::Stalled,
+            (true, true) => Leadership::Following,
+            (true, false) => Leadership::Held,
         };
         if leadership != store.leadership() {
             match leadership {

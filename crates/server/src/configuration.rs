@@ -170,13 +170,13 @@ impl Configuration {
             Some(path) => given.or(read_file(&path)?),
             None => given,
         };
-        let replica_set = ReplicaSet::resolve(&settings)?;
         let (tls, unix_socket) = (transport::tls(&settings)?, transport::unix_socket(&settings)?);
         let traces = otlp::traces(&settings)?;
         let (audit, encryption_key) = (audit::audit(&settings)?, encryption::key_source(&settings)?);
         let is_ephemeral = ephemeral::check(&settings)?;
         let cache = ephemeral::cache(&settings, is_ephemeral);
         let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, cache, machine_bytes)?;
+        let replica_set = ReplicaSet::resolve(&settings, memory_bytes)?;
         let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
         if listen.is_empty() && unix_socket.is_none() {
             return Err(ConfigurationError::bad_value("listen", "at least one address is needed"));

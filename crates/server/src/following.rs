@@ -223,7 +223,7 @@ fn begin(
     let thread = platform::spawn_named("log-member", move || {
         storage_engine::mark_background_thread();
         let (clock, mut told) = (SystemClock::new(), String::new());
-        let mut board = NoticeBoard::new();
+        let (mut board, mut leadership) = (NoticeBoard::new(), store.leadership());
         let leaving = state.clone();
         member.call_when_leaving(move || leaving.set_leads(false));
         while !stop.load(Ordering::Acquire) {
@@ -237,8 +237,13 @@ fn begin(
                 }
             }
             let stepped = member.step(&store);
+            // Clients that wait for news are told at once that the log does not answer, and that it does again.
+            let before = std::mem::replace(&mut leadership, store.leadership());
+            if before != leadership {
+                state.wake();
+            }
             if member.has_caught_up() {
-                state.has_caught_up();
+                state.note_caught_up();
             }
             state.note(member.standpoint());
             state.set_may_lead(member.may_lead());

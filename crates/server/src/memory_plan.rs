@@ -1,7 +1,7 @@
 //! How the memory budget is divided when the server starts.
 //!
 //! Called by `database`. What has a size of its own from the start is reserved here, once; what is left is for connections,
-//! cursors, sorts and groups, which reserve and give back as they go.
+//! cursors, sorts and groups, which reserve and give back as they go. The queues of Kafka's client, which a member of a set may have, count as the log's.
 
 use std::sync::Arc;
 
@@ -39,11 +39,13 @@ impl MemoryPlan {
         let budget = MemoryBudget::new(configuration.memory_bytes);
         let buffer = (configuration.memory_bytes / BUFFER_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
         let log = (configuration.memory_bytes / LOG_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+        let set_log = configuration.replica_set.as_ref().and_then(|set| set.log.as_ref());
+        let client = set_log.map_or(0, |log| log.client_bytes());
         let reserved = [
             (MemoryUse::Frames, configuration.cache_bytes),
             (MemoryUse::Files, configuration.ephemeral_bytes.unwrap_or(0)),
             (MemoryUse::History, buffer),
-            (MemoryUse::Log, log * LOG_BUFFERS_PERCENT / 100),
+            (MemoryUse::Log, log * LOG_BUFFERS_PERCENT / 100 + client),
             (MemoryUse::Rings, buffer),
             (MemoryUse::Fixed, FIXED_BYTES),
         ];

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::reading::Effect;
 
-/// How long nothing of the primary must be heard.
-const SILENCE: Duration = Duration::from_secs(5);
+/// How long nothing of the primary must be heard. Nobody claims sooner, so a primary that has been heard since then leads.
+pub const SILENCE: Duration = Duration::from_secs(5);
 /// By chance up to so much longer.
-const CHANCE: Duration = Duration::from_millis(1_500);
+pub const CHANCE: Duration = Duration::from_millis(1_500);
 /// For each mebibyte that it has just had to read.
 const FOR_MEBIBYTE: Duration = Duration::from_millis(20);
 /// More than this nobody waits longer for what it had to read.

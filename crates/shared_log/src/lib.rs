@@ -27,7 +27,7 @@ mod simulation;
 mod standing;
 mod writer;
 
-pub use candidacy::Candidacy;
+pub use candidacy::{CHANCE, Candidacy, SILENCE};
 pub use directory_log::DirectoryLog;
 pub use error::{Refused, Result, SharedLogError};
 pub use examination::{Examined, NewerThan, Peek, examine};

@@ -122,6 +122,14 @@ pub trait SharedLog: Send + Sync {
     /// `Unreachable`, `Damaged`.
     fn bounds(&self) -> Result<Bounds>;
 
+    /// Whether the log answers at all, within about that.
+    ///
+    /// # Errors
+    /// `Unreachable`: it does not. `Damaged`.
+    fn answers(&self, _longest: Duration) -> Result<()> {
+        self.bounds().map(|_| ())
+    }
+
     /// Gives up the records before `offset`; returns the oldest one that is left, which may be an older one. The caller knows that nobody
     /// needs them.
     ///

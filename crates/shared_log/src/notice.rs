@@ -25,8 +25,10 @@ pub struct Notice {
     pub term: u64,
     /// Whether it leads in that.
     pub leads: bool,
-    /// Whether it has once had all of the log: clients may be told of it.
+    /// Whether it has once had all of the log, in this life or an earlier one: clients may be told of it.
     pub is_listed: bool,
+    /// Whether it has not had all of it in this life: nobody is to read from it yet.
+    pub is_catching_up: bool,
     /// Whether it does not claim the lead for a while, whoever has it.
     pub is_frozen: bool,
     /// Its oplog is applied up to here.
@@ -51,7 +53,8 @@ impl Notice {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.address.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        let flags = u8::from(self.leads) | u8::from(self.is_listed) << 1 | u8::from(self.is_frozen) << 2;
+        let flags = [self.leads, self.is_listed, self.is_frozen, self.is_catching_up];
+        let flags = flags.into_iter().rev().fold(0, |flags, flag| flags << 1 | u8::from(flag));
         bytes.extend_from_slice(&[flags, 0]);
         bytes.extend_from_slice(&[0; 4]);
         for number in [
@@ -101,6 +104,7 @@ impl Notice {
             leads: fixed[10] & 1 != 0,
             is_listed: fixed[10] & 2 != 0,
             is_frozen: fixed[10] & 4 != 0,
+            is_catching_up: fixed[10] & 8 != 0,
             applied: number(4),
             applied_timestamp: number(5),
             durable: number(6),
@@ -138,6 +142,7 @@ mod tests {
             number: 3,
             term: 9,
             leads: true,
+            is_catching_up: true,
             applied: 1 << 40,
             address,
             tags,

@@ -43,6 +43,11 @@ impl Store {
         self.commits.leadership()
     }
 
+    /// How often it has changed. Whoever acts by a leadership finds the number that came with it, or a greater one.
+    pub fn leadership_changes(&self) -> u64 {
+        self.commits.leadership_changes()
+    }
+
     /// Whether what is written here may happen: it is alone, or leads its set.
     pub(crate) fn leads(&self) -> bool {
         matches!(self.leadership(), Leadership::Held | Leadership::Stalled)
@@ -181,7 +186,9 @@ impl Store {
             return Ok(());
         }
         let began = self.clock.monotonic();
-        let is_over = || self.is_stopping() && self.clock.monotonic().saturating_sub(began) >= PATIENCE_AT_END;
+        let is_late = || self.clock.monotonic().saturating_sub(began) >= PATIENCE_AT_END;
+        // It has been waited for already if it is known not to answer.
+        let is_over = || self.is_stopping() && (self.leadership() == Leadership::Stalled || is_late());
         if self.wait_confirmed(end, &is_over)? { Ok(()) } else { Err(TransactionError::Unconfirmed) }
     }
 }

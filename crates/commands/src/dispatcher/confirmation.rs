@@ -3,7 +3,6 @@
 //! Called by the dispatcher once a command has run, whatever came of it: an error tells as much as a success. What the command may have seen is declared
 //! (`Sees`), so no handler waits and none can forget. Without a shared log all of this is one comparison.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
@@ -16,12 +15,10 @@ use crate::request::declaration::{Declaration, Needs, Sees, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::Outcome;
 use crate::request::write_concern::{Members, WriteConcern};
+use crate::state::acknowledgement::log_is_silent;
 use crate::state::context::Context;
 use crate::state::operations::Operation;
 
-/// Who waits is answered so long after the log has fallen silent (`Leadership::Stalled`): it may be silent to this member only, and another one, which leads by
-/// then, can be asked.
-const SILENCE_MAX: Duration = Duration::from_millis(2_500);
 /// Stages that look at the newest state: they write, or they count without reading.
 const STAGES: [&str; 3] = ["$out", "$merge", "$collStats"];
 
@@ -65,28 +62,17 @@ pub(super) fn error_to_be_told(store: &Store, operation: &Operation<'_>, error: 
 /// `false`: it took longer than that.
 ///
 /// # Errors
-/// The command was ended, the term lost, or the log is silent: nobody knows then whether what it has done will be.
+/// The command was ended, the term lost, or the log is silent (`Leadership::Stalled`): nobody knows then whether what it has done will be. It may be silent to this
+/// member only, and another one lead soon, which can be asked.
 fn wait(store: &Store, operation: &Operation<'_>, end: OplogPosition, longest: Option<Duration>) -> Result<bool> {
     let give_up = longest.map(|longest| operation.elapsed() + longest);
     let is_late = || give_up.is_some_and(|give_up| operation.elapsed() >= give_up);
-    let silent_since = Cell::new(None);
-    let is_silent = || {
-        if store.leadership() != Leadership::Stalled {
-            silent_since.set(None);
-            return false;
-        }
-        let now = operation.elapsed();
-        let since = silent_since.get().unwrap_or(now);
-        silent_since.set(Some(since));
-        now.saturating_sub(since) >= SILENCE_MAX
-    };
+    let is_silent = || store.leadership() == Leadership::Stalled;
     let is_over = || is_late() || is_silent() || operation.check_locked().is_err();
     let is_confirmed = store.wait_confirmed(end, &is_over)?;
     if !is_confirmed && !is_late() {
         operation.check_locked()?;
-        let message =
-            "the replica set's log does not answer this member; whether the operation has happened is not known";
-        return Err(CommandError::named("InterruptedDueToReplStateChange", message));
+        return Err(log_is_silent());
     }
     Ok(is_confirmed)
 }

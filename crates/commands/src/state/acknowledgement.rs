@@ -91,7 +91,8 @@ impl WriteConcern {
                 return in_time(false);
             }
             match store.leadership() {
-                Leadership::Held | Leadership::Stalled => {}
+                Leadership::Held => {}
+                Leadership::Stalled => return Err(log_is_silent()),
                 Leadership::Lost | Leadership::Following => return Err(TransactionError::TermLost.into()),
             }
             // What has ended the command is told by whoever looks next.
@@ -159,6 +160,12 @@ impl WriteConcern {
             )),
         }
     }
+}
+
+/// For who waits at a primary that the log does not answer.
+pub(crate) fn log_is_silent() -> CommandError {
+    let message = "the replica set's log does not answer this member; whether the operation has happened is not known";
+    CommandError::named("InterruptedDueToReplStateChange", message)
 }
 
 fn in_time(is_durable: bool) -> Result<()> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::oid::ObjectId;
+use transaction::Store;
 
 use crate::DocumentWriter;
 use crate::state::replica_set::members::SetMembers;
@@ -19,16 +20,18 @@ pub(crate) struct Topology {
     counter: AtomicI64,
     /// Its changes of role count, too, from the moment on at which somebody is refused because of them.
     members: Option<Arc<dyn SetMembers>>,
+    /// And whether its log answers.
+    store: Arc<Store>,
 }
 
 impl Topology {
-    pub(crate) fn new(process_id: ObjectId, members: Option<Arc<dyn SetMembers>>) -> Self {
-        Self { process_id, counter: AtomicI64::new(0), members }
+    pub(crate) fn new(process_id: ObjectId, members: Option<Arc<dyn SetMembers>>, store: Arc<Store>) -> Self {
+        Self { process_id, counter: AtomicI64::new(0), members, store }
     }
 
     fn counter(&self) -> i64 {
         let changes = self.members.as_ref().map_or(0, |members| members.role_changes());
-        self.counter.load(Ordering::Acquire) + changes as i64
+        self.counter.load(Ordering::Acquire) + (changes + self.store.leadership_changes()) as i64
     }
 
     /// Another one at every start.

@@ -221,6 +221,31 @@ fn of_each_member_the_last_notice_stays() {
     wait_for(&log, &[vec![2, 19]]);
 }
 
+/// The end is never found, and what was there is.
+#[test]
+#[ignore = "needs brokers"]
+fn notices_are_read_though_others_write_some_all_the_time() {
+    let (place, log) = created("restless");
+    log.post(1, b"first").unwrap();
+    while log.notices().unwrap() != [b"first"] {
+        log.outcomes(Duration::from_millis(10));
+    }
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                log.post(2, b"again").unwrap();
+                SystemClock::new().sleep(Duration::from_millis(2));
+            }
+        });
+        let found: Vec<_> = (0..5).map(|_| open(&place).and_then(|log| log.notices())).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for notices in found {
+            assert_eq!(notices.unwrap()[0], b"first");
+        }
+    });
+}
+
 /// Transactions of others leave marks that nobody is given, at the end of the log, too.
 #[test]
 #[ignore = "needs brokers"]

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use backup::{CLOUD_SCHEMES, CloudPlace};
-use kafka_log::KafkaPlace;
+use kafka_log::{ClientMemory, KafkaPlace};
+
+/// Of the server's memory, one part in so many for the queues of Kafka's client, as far as they need it.
+const CLIENT_SHARE: u64 = 16;
 
 /// Where a shared log is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,21 @@ pub enum LogPlace {
 }
 
 impl LogPlace {
+    /// The server has so much memory.
+    pub(super) fn share(&mut self, memory_bytes: u64) {
+        if let LogPlace::Kafka(place) = self {
+            place.memory = ClientMemory::about(memory_bytes / CLIENT_SHARE);
+        }
+    }
+
+    /// Of that what the client of a log takes from the start.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        match self {
+            LogPlace::Kafka(place) => place.memory.bytes(),
+            LogPlace::Directory(_) | LogPlace::Objects { .. } => 0,
+        }
+    }
+
     /// A directory that all members see, beside the log; `None`: nobody has named one.
     pub fn shared_directory(&self) -> Option<&Path> {
         match self {

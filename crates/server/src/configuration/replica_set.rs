@@ -33,7 +33,7 @@ const TAG_BYTES_MAX: usize = 255;
 const TAGS_MAX: usize = 50;
 
 impl ReplicaSet {
-    pub(super) fn resolve(settings: &Settings) -> Result<Option<Self>, ConfigurationError> {
+    pub(super) fn resolve(settings: &Settings, memory_bytes: u64) -> Result<Option<Self>, ConfigurationError> {
         let Some(name) = settings.replica_set.clone() else {
             let needless = settings.replica_set_initiation.map(|_| "replica-set-initiation");
             let needless = needless.or(settings.advertise.as_ref().map(|_| "advertise"));
@@ -49,7 +49,10 @@ impl ReplicaSet {
         }
         let initiation = settings.replica_set_initiation.unwrap_or(ReplicaSetInitiation::Automatic);
         let advertised = settings.advertise.as_deref().map(address).transpose()?;
-        let log = settings.log.as_deref().map(|url| log(settings, url)).transpose()?;
+        let mut log = settings.log.as_deref().map(|url| log(settings, url)).transpose()?;
+        if let Some(log) = &mut log {
+            log.share(memory_bytes);
+        }
         let tags = tags(settings.tags.as_deref().unwrap_or_default(), log.is_some())?;
         Ok(Some(Self { name, initiation, advertised, log, tags }))
     }

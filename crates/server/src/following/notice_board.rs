@@ -1,7 +1,10 @@
 //! Putting up this member's notice beside the log, and reading those of the others.
 //!
 //! A turn of the member's thread. A notice that says nothing new is put up once a second, so that others see that it lives; one that says that more is applied sooner,
-//! as somebody may wait for that. While a member is there that is not listed yet, the others look often: it is listed as soon as it has caught up.
+//! as somebody may wait for that. While a member is there that has not caught up, the others look often: it is listed, or read from again, as soon as it has.
+//!
+//! A member is listed once it has caught up for the first time, and then until it is left out: one that starts again finds that in its last notice. Otherwise
+//! who writes for three members would be told that there are two.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +25,7 @@ const PROGRESS: Duration = Duration::from_millis(20);
 /// How often the others' notices are read, and when somebody waits for them.
 const LOOK: Duration = Duration::from_millis(500);
 const HASTY_LOOK: Duration = Duration::from_millis(10);
-/// And while one is there that is to be listed.
+/// And while one is there that has not caught up.
 const JOINING_LOOK: Duration = Duration::from_millis(50);
 /// A member that has not shown itself for so long is down.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
@@ -67,13 +70,15 @@ impl Newest {
 pub(super) struct NoticeBoard {
     number: u64,
     posted: Option<Notice>,
+    /// Whether it was listed in an earlier life; `None`: it has not been looked yet.
+    was_listed: Option<bool>,
     posted_at: Duration,
     looked_at: Option<Duration>,
     /// What this member was then.
     looked_as: Option<(Standpoint, bool)>,
     seen: HashMap<u64, Seen>,
-    /// A member that lives is not listed yet.
-    is_one_joining: bool,
+    /// A member that lives has not caught up.
+    is_one_behind: bool,
     is_silent: bool,
 }
 
@@ -83,11 +88,12 @@ impl NoticeBoard {
         NoticeBoard {
             number: 0,
             posted,
+            was_listed: None,
             posted_at,
             looked_at,
             looked_as: None,
             seen,
-            is_one_joining: false,
+            is_one_behind: false,
             is_silent: false,
         }
     }
@@ -106,6 +112,7 @@ impl NoticeBoard {
 
     fn post(&mut self, state: &SetState, store: &Store, clock: &dyn Clock, now: Duration) -> shared_log::Result<()> {
         let mut notice = notice(state, store);
+        notice.is_listed |= self.was_listed(state)?;
         let since = now.saturating_sub(self.posted_at);
         let is_due = match &mut self.posted {
             None => true,
@@ -127,8 +134,19 @@ impl NoticeBoard {
         Ok(())
     }
 
+    fn was_listed(&mut self, state: &SetState) -> shared_log::Result<bool> {
+        if let Some(known) = self.was_listed {
+            return Ok(known);
+        }
+        let notices = state.log().notices()?;
+        let mut notices = notices.iter().filter_map(|notice| Notice::decode(notice));
+        let found = notices.any(|notice| notice.node == state.me().node && notice.is_listed);
+        self.was_listed = Some(found);
+        Ok(found)
+    }
+
     fn look(&mut self, state: &SetState, clock: &dyn Clock, now: Duration) -> shared_log::Result<()> {
-        let pause = match self.is_one_joining {
+        let pause = match self.is_one_behind {
             _ if state.is_waited_for() => HASTY_LOOK,
             true => JOINING_LOOK,
             false => LOOK,
@@ -153,7 +171,7 @@ impl NoticeBoard {
             let member = self.member(notice, newest, state, leader.as_deref(), (clock, now));
             if notice.is_listed { members.push(member) } else { joining.push(member) }
         }
-        self.is_one_joining = joining.iter().any(|member| member.is_alive);
+        self.is_one_behind = members.iter().chain(&joining).any(|member| member.is_alive && member.is_catching_up);
         let (wait_for_copy, next_record) = (state.wait_for_copy(), state.next_record().0);
         let (needed_record, log_complaints) = (state.needs().0, state.log_complaints());
         let primary = leader;
@@ -191,6 +209,8 @@ impl NoticeBoard {
             durable_position: notice.durable,
             lag,
             is_frozen: notice.is_frozen,
+            // An earlier build says it in one.
+            is_catching_up: notice.is_catching_up || !notice.is_listed,
             heard_millis: seen.wall_millis,
             tags: notice.tags.clone(),
         }
@@ -210,7 +230,8 @@ fn notice(state: &SetState, store: &Store) -> Notice {
         incarnation: state.me().incarnation,
         term,
         leads,
-        is_listed: state.is_listed(),
+        is_listed: state.has_caught_up(),
+        is_catching_up: !state.has_caught_up(),
         is_frozen: !state.may_lead(),
         applied: applied.0,
         needs: Some(state.needs()),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use commands::{SetLook, SetMembers, StepDown, StepDownRefused};
+use commands::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
 use parking_lot::{Condvar, Mutex, RwLock};
 use platform::{Clock, SystemClock};
 use replication::Standpoint;
 use shared_log::{Leader, Notice, Offset, SharedLog};
-use transaction::Store;
+use transaction::{Leadership, Store};
 
 /// How long a step-down waits for its answer, and then until it is through.
 const STEP_DOWN_PATIENCE: Duration = Duration::from_secs(30);
@@ -117,8 +117,8 @@ impl SetState {
         self.standpoint() == Standpoint::IsOver
     }
 
-    /// Whether clients may be told of this member.
-    pub(super) fn is_listed(&self) -> bool {
+    /// Whether clients may read from this member.
+    pub(super) fn has_caught_up(&self) -> bool {
         self.caught_up.load(Ordering::Acquire)
     }
 
@@ -189,7 +189,7 @@ impl SetState {
         self.changed.notify_all();
     }
 
-    pub(super) fn has_caught_up(&self) {
+    pub(super) fn note_caught_up(&self) {
         self.caught_up.store(true, Ordering::Release);
     }
 
@@ -206,7 +206,8 @@ impl SetState {
     pub(super) fn set_look(&self, look: SetLook, notices: Vec<Notice>) {
         *self.notices.write() = notices;
         let hosts = |look: &SetLook| {
-            let members = look.members.iter().map(|member| (member.host.clone(), member.tags.clone()));
+            let told = |member: &MemberLook| (member.host.clone(), member.tags.clone(), member.is_catching_up);
+            let members = look.members.iter().map(told);
             (look.primary.clone(), members.collect::<Vec<_>>())
         };
         let is_news = hosts(&self.look.read()) != hosts(&look);
@@ -333,7 +334,9 @@ impl SetMembers for SetState {
             }
             _ => return Err(StepDownRefused::StillWriting),
         }
-        let waits = |shared: &mut Shared| matches!(shared.standpoint, Standpoint::Leads { .. });
+        // What waits at a log that does not answer is not given up for now, and nobody is told that it is done.
+        let is_silent = || self.store.leadership() == Leadership::Stalled;
+        let waits = |shared: &mut Shared| matches!(shared.standpoint, Standpoint::Leads { .. }) && !is_silent();
         self.changed.wait_while_for(&mut shared, waits, STEP_DOWN_PATIENCE);
         Ok(())
     }

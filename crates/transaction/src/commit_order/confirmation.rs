@@ -29,6 +29,8 @@ pub(super) struct Confirmed {
     definitions: AtomicU64,
     /// A `Leadership`.
     leadership: AtomicU8,
+    /// How often that has changed.
+    changes: AtomicU64,
     /// Something was confirmed, the term is lost, or all is stopped.
     moved: Condvar,
     /// How often somebody waited, and for how many microseconds together.
@@ -66,6 +68,7 @@ impl Confirmed {
             position: AtomicU64::new(u64::MAX),
             definitions: AtomicU64::new(0),
             leadership: AtomicU8::new(Leadership::Held as u8),
+            changes: AtomicU64::new(0),
             moved: Condvar::new(),
             waits: AtomicU64::new(0),
             waited_micros: AtomicU64::new(0),
@@ -138,11 +141,19 @@ impl CommitOrder {
     pub(crate) fn set_leadership(&self, leadership: Leadership) {
         // Under the lock, so that nobody who looks before waiting misses it.
         let _queue = self.queue.lock();
-        if self.confirmed.leadership() != Leadership::Lost {
+        let before = self.confirmed.leadership();
+        if before != Leadership::Lost && before != leadership {
+            // Whoever finds the new one finds that it has changed.
+            self.confirmed.changes.fetch_add(1, Ordering::SeqCst);
             self.confirmed.leadership.store(leadership as u8, Ordering::SeqCst);
         }
         self.confirmed.wake();
         self.moved.notify_all();
+    }
+
+    /// How often that has changed.
+    pub(crate) fn leadership_changes(&self) -> u64 {
+        self.confirmed.changes.load(Ordering::SeqCst)
     }
 
     /// See `Leadership`.

@@ -308,11 +308,12 @@ fn write_membership(
 ) {
     let (configuration, member) = (&membership.configuration, &membership.configuration.member);
     let look = server.replica_set.members().map(SetMembers::look);
-    let is_listed = look.as_ref().is_none_or(|look| look.members.iter().any(|member| member.is_self));
+    let own = look.as_ref().and_then(|look| look.members.iter().find(|member| member.is_self));
+    let is_readable = look.is_none() || own.is_some_and(|own| !own.is_catching_up);
     reply.string("setName", &configuration.name);
     reply.int32("setVersion", configuration.version);
     // One that has not caught up is none to read from.
-    reply.boolean("secondary", !accepts_writes && is_listed);
+    reply.boolean("secondary", !accepts_writes && is_readable);
     reply.array("hosts", |hosts| match &look {
         Some(look) => look.members.iter().for_each(|member| hosts.push_string(&member.host)),
         None => hosts.push_string(&member.host),
@@ -324,7 +325,6 @@ fn write_membership(
         (false, None) => {}
     }
     reply.string("me", &member.host);
-    let own = look.as_ref().and_then(|look| look.members.iter().find(|member| member.is_self));
     let tags = own.map_or(&member.tags, |own| &own.tags);
     if !tags.is_empty() {
         reply.document("tags", |written| tags.iter().for_each(|(name, value)| written.string(name, value)));

@@ -38,10 +38,11 @@ pub(super) fn write(replica_set: &ReplicaSet, store: &Store, section: &mut Docum
 }
 
 fn own_state(replica_set: &ReplicaSet, look: Option<&SetLook>) -> (i32, &'static str) {
-    let is_joining = look.is_some_and(|look| look.joining.iter().any(|member| member.is_self));
+    let mut known = look.into_iter().flat_map(|look| look.members.iter().chain(&look.joining));
+    let is_behind = known.any(|member| member.is_self && member.is_catching_up);
     match replica_set.identity() {
         Identity::Primary(_) => PRIMARY,
-        _ if is_joining => RECOVERING,
+        _ if is_behind => RECOVERING,
         Identity::Secondary(_) => SECONDARY,
         Identity::Alone | Identity::NotInitiated => STARTUP,
     }
@@ -83,18 +84,17 @@ fn write_others(store: &Store, look: &SetLook, section: &mut DocumentWriter<'_>)
     section.double("lagSecondsMax", lags.max().unwrap_or_default().as_secs_f64());
     section.size("silentMembers", look.members.iter().filter(is_silent).count() as u64);
     section.document("members", |members| {
-        let known = look.members.iter().map(|member| (member, true));
-        for (member, is_listed) in known.chain(look.joining.iter().map(|member| (member, false))) {
-            members.document(&member.host, |fields| write_member(member, is_listed, fields));
+        for member in look.members.iter().chain(&look.joining) {
+            members.document(&member.host, |fields| write_member(member, fields));
         }
     });
     section.array("waitForCopy", |list| look.wait_for_copy.iter().for_each(|host| list.push_string(host)));
 }
 
-fn write_member(member: &MemberLook, is_listed: bool, fields: &mut DocumentWriter<'_>) {
+fn write_member(member: &MemberLook, fields: &mut DocumentWriter<'_>) {
     let (code, name) = match member {
         member if !member.is_alive => DOWN,
-        _ if !is_listed => RECOVERING,
+        member if member.is_catching_up => RECOVERING,
         member if member.leads => PRIMARY,
         _ => SECONDARY,
     };

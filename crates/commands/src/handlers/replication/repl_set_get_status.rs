@@ -17,7 +17,7 @@ use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::replica_set::members::state_numbers::{DOWN, PRIMARY, SECONDARY};
+use crate::state::replica_set::members::state_numbers::{DOWN, PRIMARY, RECOVERING, SECONDARY};
 use crate::state::replica_set::members::{MemberLook, SetMembers};
 use crate::state::replica_set::{Membership, ReplicaSet};
 
@@ -70,7 +70,11 @@ pub(crate) fn run(
                 let number = look.number(&known.host);
                 members.push_document(|member| match known.is_self {
                     true => {
-                        let state = if my_state == PRIMARY { (PRIMARY, "PRIMARY") } else { (SECONDARY, "SECONDARY") };
+                        let state = match my_state {
+                            PRIMARY => (PRIMARY, "PRIMARY"),
+                            _ if known.is_catching_up => (RECOVERING, "RECOVERING"),
+                            _ => (SECONDARY, "SECONDARY"),
+                        };
                         write_member(uptime, &membership, &times, state, member);
                     }
                     false => write_other(&membership, known, number, member),
@@ -134,10 +138,11 @@ fn write_election(membership: &Membership, metrics: &mut DocumentWriter<'_>) {
 
 /// What is known of another member.
 fn write_other(membership: &Membership, known: &MemberLook, number: i32, fields: &mut DocumentWriter<'_>) {
-    let (state, name) = match (known.is_alive, known.leads) {
-        (false, _) => (DOWN, "(not reachable/healthy)"),
-        (true, true) => (PRIMARY, "PRIMARY"),
-        (true, false) => (SECONDARY, "SECONDARY"),
+    let (state, name) = match known {
+        known if !known.is_alive => (DOWN, "(not reachable/healthy)"),
+        known if known.leads => (PRIMARY, "PRIMARY"),
+        known if known.is_catching_up => (RECOVERING, "RECOVERING"),
+        _ => (SECONDARY, "SECONDARY"),
     };
     let date = DateTime::from_millis(known.applied.seconds_millis());
     fields.int32("_id", number);

@@ -76,7 +76,7 @@ pub struct SetLook {
     pub primary: Option<String>,
     /// All that clients may be told of, by address.
     pub members: Vec<MemberLook>,
-    /// Those that have not caught up since they were begun: clients are not told of them.
+    /// Those that have never caught up: clients are not told of them.
     pub joining: Vec<MemberLook>,
     /// The addresses of new members that wait for a copy of a member's data.
     pub wait_for_copy: Vec<String>,
@@ -109,6 +109,8 @@ pub struct MemberLook {
     pub lag: Duration,
     /// Whether it does not claim the lead for a while.
     pub is_frozen: bool,
+    /// Whether it has not had all of the log since its start: nobody is to read from it yet.
+    pub is_catching_up: bool,
     /// When it was heard of, in milliseconds since 1970.
     pub heard_millis: i64,
     /// Names and values by which clients choose members.

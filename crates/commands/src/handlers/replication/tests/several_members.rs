@@ -7,6 +7,7 @@ use std::time::Duration;
 use bson::doc;
 use parking_lot::Mutex;
 use platform::Timestamp;
+use transaction::{Leadership, Store};
 
 use super::*;
 use crate::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
@@ -18,6 +19,10 @@ struct Program {
     changes: AtomicU64,
     /// How many others have applied everything.
     others: AtomicU64,
+    /// This server has not caught up since its start.
+    is_catching_up: AtomicBool,
+    /// The log falls silent to this store while news are waited for.
+    falls_silent: Mutex<Option<Arc<Store>>>,
     asked: Mutex<Vec<String>>,
 }
 
@@ -56,6 +61,7 @@ impl SetMembers for Program {
             durable_position: 90,
             lag: Duration::from_millis(1_500),
             is_frozen: host == "db3:1",
+            is_catching_up: host == "db4:1" || (host == "db2:1" && self.is_catching_up.load(Ordering::Acquire)),
             heard_millis: 5,
             tags: vec![("dc".to_owned(), host.to_owned())],
         };
@@ -77,7 +83,10 @@ impl SetMembers for Program {
 
     fn wait_for_news(&self, _longest: Duration) {
         self.asked.lock().push("news".to_owned());
-        self.others.fetch_add(1, Ordering::AcqRel);
+        match &*self.falls_silent.lock() {
+            Some(store) => store.set_leadership(Leadership::Stalled),
+            None => drop(self.others.fetch_add(1, Ordering::AcqRel)),
+        }
     }
 
     fn step_down(&self, how: &StepDown) -> std::result::Result<(), StepDownRefused> {
@@ -130,6 +139,35 @@ fn a_secondary_names_the_others_and_refuses_what_is_the_primarys() {
     assert_eq!(*program.asked.lock(), ["freeze 5s"]);
     assert_eq!(server.fail("admin", doc! {"replSetSyncFrom": "db1:1"}).0, 238);
     assert_eq!(server.fail("admin", doc! {"replSetReconfig": {}}).0, 10107);
+}
+
+#[test]
+fn a_member_that_catches_up_again_is_listed_and_is_none_to_read_from() {
+    let program = Arc::new(Program::default());
+    program.is_catching_up.store(true, Ordering::Release);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    let hello = server.run("admin", doc! {"hello": 1});
+    assert_eq!(hello.get_array("hosts").unwrap().len(), 3);
+    assert!(!hello.get_bool("isWritablePrimary").unwrap() && !hello.get_bool("secondary").unwrap());
+    let status = server.run("admin", doc! {"replSetGetStatus": 1});
+    let own = status.get_array("members").unwrap()[1].as_document().unwrap();
+    assert_eq!((own.get_str("name").unwrap(), own.get_str("stateStr").unwrap()), ("db2:1", "RECOVERING"));
+    let status = server.run("admin", doc! {"serverStatus": 1});
+    let section = status.get_document("plimsoll").unwrap().get_document("replicaSet").unwrap();
+    assert_eq!(section.get_str("state").unwrap(), "recovering");
+}
+
+/// The others may have it, or not: another primary is asked.
+#[test]
+fn who_waits_for_members_when_the_log_falls_silent_is_answered() {
+    let program = Arc::new(Program::default());
+    program.set_leads(true);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    *program.falls_silent.lock() = Some(server.dispatcher.server().store().clone());
+    let insert = doc! {"insert": "c", "documents": [{"_id": 1}], "writeConcern": {"w": 3}};
+    let reply = server.send("test", insert, Attempt::First).unwrap();
+    let error = reply.get_document("writeConcernError").unwrap_or(&reply);
+    assert_eq!(error.get_i32("code").unwrap(), 11602, "{reply}");
 }
 
 #[test]
