@@ -7,7 +7,7 @@ import pytest
 
 from object_store_server import store_of_the_environment
 from server_process import binary_path
-from test_replica_set import Load, ReplicaSet
+from test_replica_set import Load, ReplicaSet, check_encrypted_set, keys_in
 
 PLACE = "s3://logs/sets/rs0"
 
@@ -22,10 +22,10 @@ def store(monkeypatch):
 class ObjectReplicaSet(ReplicaSet):
     """Members whose log is in the store; copies of data are in a directory."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, count=3, more_arguments=()):
         self.directory = directory
-        assert plimsoll("log", "create", self.log_url())[0] == 0
-        super().__init__(directory)
+        assert plimsoll("log", "create", self.log_url(), *more_arguments)[0] == 0
+        super().__init__(directory, count, more_arguments)
 
     def log_url(self):
         return f"{PLACE}?copies={self.directory}/beside"
@@ -93,6 +93,33 @@ def test_the_log_is_trimmed_and_a_new_member_gets_a_copy(replica_set, store):
     with replica_set.client(w=4) as client:
         client.test.numbers.insert_one({"_id": 30})
         assert client.test.numbers.count_documents({}) == 31
+
+
+def test_an_encrypted_set_has_an_encrypted_log(tmp_path, store):
+    key, other = keys_in(tmp_path)
+    found = ObjectReplicaSet(tmp_path, 3, ["--encryption-key-file", str(key)])
+
+    def stored():
+        with store.lock:
+            return [content for (_, name), content in store.objects.items() if "/records/" in name]
+
+    try:
+        check_encrypted_set(found, other, tmp_path / "beside", stored)
+        # Without its key nobody takes it for a log that is not encrypted.
+        with store.lock:
+            del store.objects["logs", "sets/rs0/key"]
+        code, said = found.log("check")
+        assert code == 1 and "it is not encrypted" in said, said
+        code, said = plimsoll("log", "check", found.log_url())
+        assert code == 1 and "its key is not there" in said, said
+    finally:
+        found.stop()
+
+
+def test_a_key_does_not_go_with_a_log_that_has_readable_records(tmp_path, replica_set):
+    key, _ = keys_in(tmp_path)
+    code, said = replica_set.log("check", "--encryption-key-file", str(key))
+    assert code == 1 and "it is not encrypted, and a key is given" in said, said
 
 
 def test_a_log_is_made_once_and_must_be_there(tmp_path, store):

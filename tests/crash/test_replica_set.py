@@ -516,6 +516,60 @@ def test_two_new_members_share_a_copy(replica_set):
         assert len(copies(replica_set, "backups/backups/*")) == 1
 
 
+def test_a_new_member_gets_the_copy_that_was_made_for_the_one_before(replica_set):
+    with replica_set.client() as client:
+        documents = fill(client)
+        first = replica_set.add(3)
+        first.start()
+        replica_set.wait_until(replica_set.is_whole, 90)
+        client.test.numbers.insert_many([{"_id": f"behind {number}"} for number in range(100)])
+        second = replica_set.add(4)
+        second.start()
+        replica_set.wait_until(replica_set.is_whole, 90)
+        assert "restores a copy that was made lately" in second.log_tail(500)
+        for member in (first, second):
+            check_new_member(member, documents + 100)
+        assert len(copies(replica_set, "backups/backups/*")) == 1
+        # It was removed: then another one is made.
+        for path in copies(replica_set, "backups/backups/*/manifest"):
+            path.unlink()
+        third = replica_set.add(5)
+        third.start()
+        replica_set.wait_until(replica_set.is_whole, 90)
+        assert "restores a copy that was made lately" not in third.log_tail(500)
+        check_new_member(third, documents + 100)
+        # One that looks whole and is not is given up for another one.
+        for path in copies(replica_set, "backups/backups/*/pages/*"):
+            path.write_bytes(path.read_bytes()[:-1])
+        fourth = replica_set.add(6)
+        fourth.start()
+        replica_set.wait_until(replica_set.is_whole, 90)
+        assert "asks for another copy" in fourth.log_tail(500)
+        check_new_member(fourth, documents + 100)
+        assert not copies(replica_set, "wanted-*") + copies(replica_set, "given-*")
+
+
+def test_the_log_and_a_copy_bring_everything_back_when_no_member_is_left(replica_set):
+    with replica_set.client() as client:
+        documents = fill(client)
+        time.sleep(STORED_SECONDS)
+        assert replica_set.log("copy")[0] == 0
+        # So much behind it that a member would rather have another one, if anybody were there.
+        for number in range(400):
+            client.test.more.insert_one({"_id": number, "bytes": os.urandom(200_000)})
+        time.sleep(STORED_SECONDS)
+        trim(replica_set)
+    for member in replica_set.members:
+        member.kill()
+    replica_set.members.clear()
+    replica_set.add(3).start(90)
+    replica_set.wait_until(replica_set.primary, 60)
+    check_new_member(replica_set.members[0], documents)
+    with pymongo.MongoClient(replica_set.members[0].uri) as direct:
+        assert direct.test.more.count_documents({}) == 400
+    assert "restores an earlier copy" in replica_set.members[0].log_tail(10_000)
+
+
 def test_a_set_begun_from_a_server_with_data_gives_new_members_a_copy(tmp_path):
     found = ReplicaSet(tmp_path, 1)
     first = found.members[0]
@@ -627,49 +681,60 @@ def test_the_log_is_checked_and_trimmed_and_members_go_on(replica_set):
     assert code == 1 and "lacks records" in said, said
 
 
+def keys_in(directory):
+    """Two files with keys."""
+    keys = directory / "key", directory / "other"
+    for digit, key in zip("12", keys):
+        key.write_text(digit * 64)
+        key.chmod(0o600)
+    return keys
+
+
 def test_an_encrypted_set_has_an_encrypted_log(tmp_path):
-    key, other = tmp_path / "key", tmp_path / "other"
-    key.write_text("11" * 32)
-    other.write_text("22" * 32)
-    key.chmod(0o600)
-    other.chmod(0o600)
+    key, other = keys_in(tmp_path)
     found = ReplicaSet(tmp_path, 3, ["--encryption-key-file", str(key)])
     try:
-        found.start()
-        with found.client() as client:
-            write_some(client, "first")
-            found.primary().kill()
-            found.wait_until(found.primary)
-            write_some(client, "second")
-            stored = [path.read_bytes() for path in (tmp_path / "log/records").iterdir()]
-            assert not any(b"marked text" in record or b"PLMSHREC" in record for record in stored)
-            for member in found.members:
-                if member.process is None:
-                    member.start()
-            found.wait_until(found.is_whole)
-            time.sleep(STORED_SECONDS)
-            code, said = found.log("copy")
-            assert code == 0, said
-            assert trim(found)[0] > 0
-            # The copy is encrypted, and so is the directory that is made of it.
-            found.add(3).start()
-            found.wait_until(found.is_whole, 60)
-            client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
-            with pymongo.MongoClient(found.members[3].uri, readPreference="secondaryPreferred") as direct:
-                assert direct.test.second.count_documents({}) == 1_600
-            copies = [path for path in (tmp_path / "log/copies").rglob("*") if path.is_file()]
-            assert copies and not any(b"marked text" in path.read_bytes() for path in copies)
-        for member in found.members:
-            member.stop()
-        late = found.add(4)
-        for arguments in ([], ["--encryption-key-file", str(other)]):
-            late.arguments = late.arguments[:8] + arguments
-            with pytest.raises(RuntimeError, match="the shared log cannot be used: it is encrypted"):
-                late.start()
-        found.members.remove(late)
-        code, said = found.log("rotate-key", "--new-encryption-key-file", str(other))
-        assert code == 0, said
-        with pytest.raises(RuntimeError, match="encrypted with another key"):
-            found.members[0].start()
+        check_encrypted_set(found, other, tmp_path / "log/copies", lambda: [path.read_bytes() for path in (tmp_path / "log/records").iterdir()])
     finally:
         found.stop()
+
+
+def check_encrypted_set(found, other, copies_directory, stored):
+    """Starts a set with a key: nobody reads its log (`stored`) or its copies without it, nor with another one."""
+    found.start()
+    with found.client() as client:
+        write_some(client, "first")
+        found.primary().kill()
+        found.wait_until(found.primary)
+        write_some(client, "second")
+        assert stored() and not any(b"marked text" in record or b"PLMSHREC" in record for record in stored())
+        for member in found.members:
+            if member.process is None:
+                member.start()
+        found.wait_until(found.is_whole)
+        time.sleep(STORED_SECONDS)
+        code, said = found.log("copy")
+        assert code == 0, said
+        assert trim(found)[0] > 0
+        # The copy is encrypted, and so is the directory that is made of it.
+        found.add(3).start()
+        found.wait_until(found.is_whole, 60)
+        client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+        with pymongo.MongoClient(found.members[3].uri, readPreference="secondaryPreferred") as direct:
+            assert direct.test.second.count_documents({}) == 1_600
+        made = [path for path in copies_directory.rglob("*") if path.is_file()]
+        assert made and not any(b"marked text" in path.read_bytes() for path in made)
+        code, said = found.log("check")
+        assert code == 0, said
+    for member in found.members:
+        member.stop()
+    late = found.add(4)
+    for arguments in ([], ["--encryption-key-file", str(other)]):
+        late.arguments = late.arguments[:8] + arguments
+        with pytest.raises(RuntimeError, match="the shared log cannot be used: it is encrypted"):
+            late.start()
+    found.members.remove(late)
+    code, said = found.log("rotate-key", "--new-encryption-key-file", str(other))
+    assert code == 0, said
+    with pytest.raises(RuntimeError, match="encrypted with another key"):
+        found.members[0].start()

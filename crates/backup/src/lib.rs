@@ -53,6 +53,9 @@ pub use object::Packing;
 pub use outgoing_http::{OutgoingClient, Unencrypted, outgoing_client};
 pub use place::Place;
 pub use progress::{Phase, Progress};
-pub use restore::{EarlyPages, RESTORED_NOTE, RestoreOptions, Restored, UNFINISHED_NOTE, restore, undo};
+pub use restore::{
+    EarlyPages, NOT_IN_THE_WAY, RESTORED_NOTE, RestoreOptions, Restored, SET_ASIDE, UNFINISHED_NOTE, read_back,
+    restore, undo,
+};
 pub use target::Target;
 pub use validation::{Validated, validate};

@@ -28,15 +28,20 @@ use crate::read_ahead::in_order;
 use crate::target::{Target, line_of};
 
 pub use self::early::EarlyPages;
+pub use self::reading_back::read_back;
 
 mod early;
+mod reading_back;
 
 /// Says that a directory was restored, from what and up to when.
 pub const RESTORED_NOTE: &str = "restored.json";
 /// Says that a restore into the directory has not ended.
 pub const UNFINISHED_NOTE: &str = "restore.unfinished";
+/// A folder with what was in the directory before, until the restore has ended.
+pub const SET_ASIDE: &str = "aside";
 /// What may be in a directory that is restored into.
-const NOT_IN_THE_WAY: &[&str] = &["plimsoll.lock", "encryption.keys", "encryption.keys.new", UNFINISHED_NOTE];
+pub const NOT_IN_THE_WAY: &[&str] =
+    &["plimsoll.lock", "encryption.keys", "encryption.keys.new", UNFINISHED_NOTE, SET_ASIDE];
 /// Threads that read and check what another one writes: with one, the disk would rest while a chunk is checked.
 const READERS_MIN: usize = 2;
 /// What an unfinished restore has made.
@@ -241,11 +246,7 @@ impl Restoring<'_> {
 
     fn pages(&self, early: EarlyPages) -> Result<WrittenPages> {
         self.progress.begin(Phase::Pages);
-        let mut table = Vec::new();
-        for object in &self.manifest.table {
-            table.append(&mut rows(&object.name, &object.read(self.objects, self.key())?)?);
-        }
-        table.sort_unstable_by_key(|block| block.page);
+        let table = page_table(self.objects, self.manifest, self.key())?;
         let left: Vec<&StoredChunk> = self.manifest.chunks.iter().filter(|chunk| !early.has(chunk)).collect();
         let mut pages = early.written(table)?;
         let read = |chunk: &&StoredChunk| {
@@ -255,11 +256,7 @@ impl Restoring<'_> {
         in_order(&left, self.objects.side_by_side().max(READERS_MIN), read, |chunk, (blocks, content)| {
             self.chunk(chunk, &blocks, &content, &mut pages)
         })?;
-        let lacks = || pages.is_written.iter().zip(&pages.table).filter(|(is_written, _)| !**is_written);
-        if let Some((_, first)) = lacks().next() {
-            let reason = format!("its chunks lack {} pages, the first is {}", lacks().count(), first.page);
-            return Err(BackupError::damaged(&format!("the backup {}", self.manifest.id), reason));
-        }
+        lacking(self.manifest, &pages.table, &pages.is_written)?;
         Ok(pages)
     }
 
@@ -393,9 +390,41 @@ fn write_blocks(
     (name, blocks, content): (&str, &[CopiedBlock], &[u8]),
     store: &RestoredStore,
     progress: &Progress,
-    mut wants: impl FnMut(CopiedBlock) -> bool,
+    wants: impl FnMut(CopiedBlock) -> bool,
 ) -> Result<()> {
     let mut run = Run::default();
+    check_blocks((name, blocks, content), wants, |block, at, length| {
+        run.add(block.address, at, content, store)?;
+        progress.done(length as u64);
+        Ok(())
+    })?;
+    run.write(content, store)
+}
+
+/// The blocks of a backup, by page.
+fn page_table(objects: &dyn ObjectStore, manifest: &Manifest, key: Option<&OuterKey>) -> Result<Vec<CopiedBlock>> {
+    let mut table = Vec::new();
+    for object in &manifest.table {
+        table.append(&mut rows(&object.name, &object.read(objects, key)?)?);
+    }
+    table.sort_unstable_by_key(|block| block.page);
+    Ok(table)
+}
+
+/// Whether the chunks have everything that the table has.
+fn lacking(manifest: &Manifest, table: &[CopiedBlock], is_there: &[bool]) -> Result<()> {
+    let lacks = || is_there.iter().zip(table).filter(|(is_there, _)| !**is_there);
+    let Some((_, first)) = lacks().next() else { return Ok(()) };
+    let reason = format!("its chunks lack {} pages, the first is {}", lacks().count(), first.page);
+    Err(BackupError::damaged(&format!("the backup {}", manifest.id), reason))
+}
+
+/// Checks those of a chunk's blocks that are wanted; `take` gets each, with its place in the chunk and its length.
+fn check_blocks(
+    (name, blocks, content): (&str, &[CopiedBlock], &[u8]),
+    mut wants: impl FnMut(CopiedBlock) -> bool,
+    mut take: impl FnMut(CopiedBlock, usize, usize) -> Result<()>,
+) -> Result<()> {
     let mut at = 0;
     for block in blocks.iter().copied() {
         let end = at + block.address.length_bytes();
@@ -406,12 +435,11 @@ fn write_blocks(
             if key_of(found) != key_of(block) {
                 return Err(BackupError::damaged(name, format!("page {} is another", block.page)));
             }
-            run.add(block.address, at, content, store)?;
-            progress.done(bytes.len() as u64);
+            take(block, at, bytes.len())?;
         }
         at = end;
     }
-    run.write(content, store)
+    Ok(())
 }
 
 /// Blocks that lie one behind the other in the chunk and in the page file.

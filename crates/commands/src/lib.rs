@@ -37,7 +37,7 @@ pub use state::admission::{Need, Permission};
 pub use state::audit::{AuditFilter, AuditSettings, AuditSink};
 pub use state::backups::{ArchiveFigures, ArchiveReached, BackupFacts};
 pub use state::context::{BuildFacts, ClientContext, ServerContext, ServerFacts};
-pub use state::replica_set::members::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
+pub use state::replica_set::members::{LogTrimming, MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
 pub use state::replica_set::{Initiation, ReplicaSetFacts};
 pub use state::server_hooks::{
     DiagnosticLog, LogVerbosity, NetworkFigures, ServerHooks, StandingWarning, TransportCertificate, TransportFigures,

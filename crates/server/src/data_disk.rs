@@ -39,7 +39,13 @@ const NO_DATA: &[&str] = &[
     NEW_DECOY_SECRET_FILE,
     backup::RESTORED_NOTE,
     backup::UNFINISHED_NOTE,
+    backup::SET_ASIDE,
 ];
+
+/// Whether a file or folder of a data directory is no data.
+pub(crate) fn is_no_data(name: &str) -> bool {
+    NO_DATA.contains(&name)
+}
 
 /// The key, for the commands on a directory.
 #[derive(Debug, Clone, Args)]

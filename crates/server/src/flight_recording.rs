@@ -4,7 +4,7 @@
 //! the disk says nothing, figures are still taken. The files are those of the crate `flight_recorder`; `plimsoll diagnose` reads them.
 
 mod files;
-mod log_settings;
+mod log_warnings;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -124,8 +124,8 @@ struct Recorder {
     last_minutes: Recording,
     moments: usize,
     told: HashSet<&'static str>,
-    /// What is said of the shared log's settings.
-    log_settings: Option<Finding>,
+    /// What is said of the shared log.
+    of_log: Vec<Finding>,
 }
 
 impl Recorder {
@@ -146,7 +146,7 @@ impl Recorder {
             last_minutes: Recording::default(),
             moments: 0,
             told: HashSet::new(),
-            log_settings: None,
+            of_log: Vec::new(),
         }
     }
 
@@ -166,7 +166,7 @@ impl Recorder {
         let Ok(status) = self.source.status() else { return };
         let now = self.clock.wall_millis();
         self.moments += 1;
-        self.log_settings = log_settings::finding(&status, now, self.log_settings.as_ref());
+        self.of_log = log_warnings::findings(&status, now, &self.of_log);
         self.last_minutes.observe(now, &status, patterns::PATHS, now - JUDGED_MILLIS);
         if self.moments.is_multiple_of(JUDGED_EACH) {
             self.judge();
@@ -221,7 +221,7 @@ impl Recorder {
     /// Looks for trouble in the last minutes. What begins is logged once.
     fn judge(&mut self) {
         let mut present = patterns::present_findings(&self.last_minutes);
-        present.extend(self.log_settings.clone());
+        present.extend(self.of_log.iter().cloned());
         for finding in &present {
             if self.told.insert(finding.pattern) {
                 tracing::warn!(target: "control", pattern = finding.pattern, advice = finding.advice, "{}", finding.what);

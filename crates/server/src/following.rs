@@ -9,9 +9,12 @@ pub mod log_care;
 pub mod log_objects;
 mod log_opening;
 pub mod log_restoring;
+mod log_trimming;
 mod log_watch;
 mod notice_board;
+mod recent_copy;
 mod role_changes;
+mod set_aside;
 mod set_state;
 
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use transaction::{OpensAs, Store, StoreOptions, TransactionError};
 
 use self::copies::Copies;
 use self::log_opening::open_log;
+use self::log_trimming::Trimming;
 use self::notice_board::NoticeBoard;
 use self::set_state::{Asked, SetState};
 
@@ -126,6 +130,14 @@ pub(crate) fn open_store(
         let giver = copies::begin_giving(copies, state.clone(), data, stop.clone());
         threads.push(giver.map_err(TransactionError::Thread)?);
     }
+    let trimming = Trimming {
+        place: place.clone(),
+        key: configuration.encryption_key.clone(),
+        window: set.log_window,
+        state: state.clone(),
+        stop: stop.clone(),
+    };
+    threads.extend(log_trimming::begin(trimming).map_err(TransactionError::Thread)?);
     threads.push(log_watch::begin(state.clone(), stop.clone()).map_err(TransactionError::Thread)?);
     let following = Following { state, stop, threads: Mutex::new(threads) };
     let began = SystemClock::new();
@@ -143,7 +155,7 @@ pub(crate) fn open_store(
     }
 }
 
-/// Before the data directory is used: gets the data of another member if this one is new and the log does not have everything.
+/// Before the data directory is used: gets the data of another member if this one is new, or was away for long, and the log does not have everything that it needs.
 ///
 /// # Errors
 /// Why it cannot.
@@ -156,7 +168,8 @@ pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<
         Err(error) => Err(error.to_string()),
         Ok(log) => {
             let copies = Copies::of_log(place, configuration.encryption_key.clone());
-            fetching::fetch_if_needed(copies, &*log, &configuration.data, &address)
+            let directory = (&*configuration.data, configuration.encryption_key.as_ref());
+            fetching::fetch_if_needed(copies, &*log, directory, &address)
         }
     }
 }
@@ -263,6 +276,10 @@ fn begin(
                 // Somebody waits until others have applied something.
                 Ok(false) if state.is_waited_for() => clock.sleep(SHORT_REST),
                 Ok(false) => member.rest(&store),
+                Err(ReplicationError::Log(error @ SharedLogError::Trimmed { .. })) => {
+                    tracing::warn!(target: "replication", %error, "the shared log was trimmed while this server was away: it gets another member's data");
+                    return handle.request_reopening();
+                }
                 Err(error) if error.is_final() => {
                     tracing::error!(target: "replication", %error, "the shared log cannot be followed: the server stops");
                     return handle.request_stop();

@@ -10,7 +10,7 @@ use backup::{RestoreOptions, Target};
 use clap::{Args, Subcommand};
 use server::configuration::KeySource;
 use server::data_disk::KeyArguments;
-use server::log_care::{self, Checked, LogCare};
+use server::log_care::{self, COPIES_KEPT, Checked, LogCare};
 
 use crate::backup_command::problems_of;
 use crate::log_create_command::{self, LogCreateArguments};
@@ -66,7 +66,7 @@ enum What {
         #[arg(long, value_name = "HOURS")]
         keep: u64,
         /// Keep so many of the newest copies that were verified
-        #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "NUMBER", default_value_t = COPIES_KEPT, value_parser = clap::value_parser!(u32).range(1..))]
         keep_copies: u32,
         /// A directory for the temporary one in which a copy is verified, with room for the data [default: the system's]
         #[arg(long, value_name = "DIR")]

@@ -14,7 +14,7 @@
 //! A name that was trimmed away could be given again by somebody who has slept. So trimming first says, durably, where the log begins,
 //! and whoever has appended or read looks there afterwards: then what he did counts, or the log began behind it.
 
-mod log_key;
+mod key_file;
 mod names;
 mod notice_board;
 
@@ -28,10 +28,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use platform::{Clock, Disk, OpenMode, OuterKey, Random};
 
+use self::key_file::KeyFile;
 pub(crate) use self::names::{IDENTITY_BYTES, identity_bytes, parse_identity};
 use self::names::{
     IDENTITY_FILE, NEW_IDENTITY_FILE, RECORDS, SENDING, TRIMMED, numbered, record_path, sending_path, trimmed_path,
 };
+use crate::log_key;
 use crate::record::STORED_BYTES_MAX;
 use crate::{
     AppendOutcome, Bounds, LogIdentity, Offset, Refused, Result, Sending, SharedLog, SharedLogError, StoredRecord,
@@ -100,25 +102,7 @@ impl DirectoryLog {
     /// # Errors
     /// `Key` when log and key do not fit.
     pub fn key(&self, outer: Option<&OuterKey>) -> Result<Option<OuterKey>> {
-        let (disk, identity) = (&*self.disk, self.identity()?);
-        let refused = |cause: &str| SharedLogError::Key { cause: cause.to_owned() };
-        match (outer, log_key::is_there(disk)?) {
-            (None, false) => Ok(None),
-            (None, true) => Err(refused(
-                "it is encrypted: give the key of its members with --encryption-key-file, --encryption-key-env or --encryption-key-command",
-            )),
-            (Some(outer), is_there) => {
-                if !is_there {
-                    if self.bounds()? != (Bounds { first: Offset(0), end: Offset(0) }) {
-                        return Err(refused(
-                            "it is not encrypted, and a key is given: a set is encrypted from its beginning or not at all",
-                        ));
-                    }
-                    log_key::make(disk, identity, outer, &*self.random)?;
-                }
-                log_key::open(disk, identity, outer).map(Some)
-            }
-        }
+        log_key::of_log(self, &KeyFile::new(&*self.disk, &*self.random), outer, &*self.random)
     }
 
     /// Wraps the key of the log by another outer key. Its members are started with that from now on.
@@ -126,7 +110,7 @@ impl DirectoryLog {
     /// # Errors
     /// `Key` when `from` is not the key.
     pub fn rotate_key(&self, from: &OuterKey, to: &OuterKey) -> Result<()> {
-        log_key::rotate(&*self.disk, self.identity()?, (from, to), &*self.random)
+        log_key::rotate(self, &KeyFile::new(&*self.disk, &*self.random), (from, to), &*self.random)
     }
 
     /// Opens a log that may lack records, to examine it: which ones are missing, and which there are.

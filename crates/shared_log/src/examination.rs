@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::reading::{Effect, Place, Reading, Rule};
-use crate::record::{Record, RecordKind};
+use crate::record::Record;
 use crate::{Offset, Result, SharedLog, SharedLogError, Standing};
 
 /// Bytes read at a time.
@@ -48,7 +48,7 @@ impl Examined {
     }
 }
 
-/// Reads a log. `standings`: what is known of places in it, from copies and members. `gaps`: records that are known to be missing. `read`: called for each record.
+/// Reads a log. `standings`: what is known of places in it, from copies and members. `gaps`: records that are known to be missing.
 ///
 /// # Errors
 /// `Unreachable`; what is wrong with the log itself is in the result.
@@ -56,7 +56,6 @@ pub fn examine(
     log: &dyn SharedLog,
     range: Range<Offset>,
     (standings, gaps): (&[Standing], &[Range<Offset>]),
-    read: &mut dyn FnMut(Offset, &Record<'_>),
 ) -> Result<Examined> {
     let mut examined = Examined::default();
     for gap in gaps {
@@ -94,7 +93,7 @@ pub fn examine(
             {
                 judging = Some(Reading::resumed(known.clone()));
             }
-            examined.take(&mut judging, stored.offset, &stored.bytes, read);
+            examined.take(&mut judging, stored.offset, &stored.bytes);
             next = stored.offset.following();
         }
     }
@@ -102,19 +101,10 @@ pub fn examine(
 }
 
 impl Examined {
-    fn take(
-        &mut self,
-        judging: &mut Option<Reading>,
-        offset: Offset,
-        bytes: &[u8],
-        read: &mut dyn FnMut(Offset, &Record<'_>),
-    ) {
+    fn take(&mut self, judging: &mut Option<Reading>, offset: Offset, bytes: &[u8]) {
         (self.records, self.bytes) = (self.records + 1, self.bytes + bytes.len() as u64);
         match Record::parse(bytes, offset) {
-            Ok(Some(record)) => {
-                self.term = self.term.max(record.term);
-                read(offset, &record);
-            }
+            Ok(Some(record)) => self.term = self.term.max(record.term),
             Ok(None) => self.foreign += 1,
             Err(error) => {
                 self.complain(error.to_string());
@@ -136,55 +126,12 @@ impl Examined {
     }
 }
 
-/// Says of bytes and the position at which they begin when the entry was logged that begins with them, and how long it is.
-pub type Peek<'p> = dyn Fn(&[u8], u64) -> Option<(u64, usize)> + 'p;
-
-/// The oldest record among those that were read that has something logged at `since` or later. Fed record by record.
-#[derive(Debug)]
-pub struct NewerThan {
-    since: u64,
-    /// Where an entry begins.
-    boundary: Option<u64>,
-    first: Option<Offset>,
-}
-
-impl NewerThan {
-    /// `since`: a commit timestamp.
-    pub fn new(since: u64) -> NewerThan {
-        NewerThan { since, boundary: None, first: None }
-    }
-
-    /// The record; `None`: everything is older.
-    pub fn first(&self) -> Option<Offset> {
-        self.first
-    }
-
-    /// A record was read.
-    pub fn take(&mut self, offset: Offset, record: &Record<'_>, peek: &Peek<'_>) {
-        let RecordKind::Range { start, whole, bytes } = &record.kind else { return };
-        let end = start + bytes.len() as u64;
-        // The set's first entries, and what follows a claim, begin with their record.
-        let mut at = self.boundary.filter(|boundary| (*start..end).contains(boundary)).unwrap_or(*start);
-        while let Some((timestamp, length)) = bytes.get((at - start) as usize..).and_then(|rest| peek(rest, at)) {
-            if timestamp >= self.since {
-                self.first.get_or_insert(offset);
-            }
-            at += length as u64;
-            if at >= end {
-                break;
-            }
-        }
-        if *whole > 0 {
-            self.boundary = Some(start + *whole as u64);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::record::RecordKind;
     use crate::{Leader, MemoryLog, Sending, Ticket};
 
     fn put(log: &dyn SharedLog, bytes: Arc<[u8]>) {
@@ -211,10 +158,10 @@ mod tests {
 
     #[test]
     fn a_whole_log_is_judged_and_its_damage_is_named() {
-        let (log, none) = (filled(), &mut |_: Offset, _: &Record<'_>| {});
+        let log = filled();
         let connection = log.connect();
         let all = Offset(0)..connection.bounds().unwrap().end;
-        let whole = examine(&connection, all.clone(), (&[], &[]), none).unwrap();
+        let whole = examine(&connection, all.clone(), (&[], &[])).unwrap();
         assert_eq!((whole.records, whole.foreign, whole.ignored, whole.accepted), (5, 1, 1, 6));
         assert_eq!((whole.term, whole.judged_from, whole.problems), (1, Some(Offset(0)), Vec::new()));
         // A writer that has followed another rule.
@@ -223,26 +170,11 @@ mod tests {
         cut.pop();
         put(&connection, cut.into());
         let all = Offset(0)..connection.bounds().unwrap().end;
-        let found = examine(&connection, all.clone(), (&[], &[]), none).unwrap();
+        let found = examine(&connection, all.clone(), (&[], &[])).unwrap();
         assert_eq!(found.problems.len(), 2, "{:?}", found.problems);
         let gap = Offset(2)..Offset(4);
-        let found = examine(&connection, all, (&[], &[gap]), none).unwrap();
+        let found = examine(&connection, all, (&[], &[gap])).unwrap();
         assert!(found.problems[0].starts_with("records 2 to 3 are missing"), "{:?}", found.problems);
         assert_eq!(found.records, 5);
-    }
-
-    #[test]
-    fn what_is_younger_than_a_moment_is_found() {
-        let log = filled();
-        let connection = log.connect();
-        let all = Offset(0)..connection.bounds().unwrap().end;
-        // Entries of three bytes, logged at ten times their position.
-        let peek = |bytes: &[u8], position: u64| (bytes.len() >= 3).then_some((position * 10, 3));
-        for (since, expected) in [(0, Some(Offset(1))), (1, Some(Offset(3))), (30, Some(Offset(3))), (31, None)] {
-            let mut newer = NewerThan::new(since);
-            let read = &mut |offset: Offset, record: &Record<'_>| newer.take(offset, record, &peek);
-            examine(&connection, all.clone(), (&[], &[]), read).unwrap();
-            assert_eq!(newer.first(), expected, "{since}");
-        }
     }
 }

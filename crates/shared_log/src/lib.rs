@@ -15,6 +15,7 @@ mod directory_log;
 mod error;
 mod examination;
 mod log;
+mod log_key;
 mod memory_log;
 mod notice;
 mod object_log;
@@ -25,13 +26,15 @@ mod sealed_log;
 #[cfg(test)]
 mod simulation;
 mod standing;
+mod window;
 mod writer;
 
 pub use candidacy::{CHANCE, Candidacy, SILENCE};
 pub use directory_log::DirectoryLog;
 pub use error::{Refused, Result, SharedLogError};
-pub use examination::{Examined, NewerThan, Peek, examine};
+pub use examination::{Examined, examine};
 pub use log::{AppendOutcome, Bounds, LogIdentity, Offset, Sending, SharedLog, StoredRecord, Ticket};
+pub use log_key::KeyAmongNotices;
 pub use memory_log::{Connection, Faults, MemoryLog};
 pub use notice::Notice;
 pub use object_log::{ObjectLog, Objects};
@@ -40,4 +43,5 @@ pub use record::{Leader, RANGE_BYTES_MAX, RECORD_BYTES_MAX, Record, RecordKind, 
 pub use restless_log::RestlessLog;
 pub use sealed_log::SealedLog;
 pub use standing::Standing;
+pub use window::{Peek, Window, WindowBegin, window_begins};
 pub use writer::{Role, Writer};

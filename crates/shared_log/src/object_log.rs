@@ -21,10 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use platform::{Clock, Random};
+use platform::{Clock, OuterKey, Random};
 
 use self::batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Batch};
 use crate::directory_log::{IDENTITY_BYTES, identity_bytes, parse_identity};
+use crate::log_key::{self, KeyPlace};
 use crate::record::STORED_BYTES_MAX;
 use crate::{
     AppendOutcome, Bounds, LogIdentity, Offset, Refused, Result, Sending, SharedLog, SharedLogError, StoredRecord,
@@ -35,6 +36,7 @@ const RECORDS: &str = "records";
 const TRIMMED: &str = "trimmed";
 const MEMBERS: &str = "members";
 const CHECK: &str = "check";
+const KEY: &str = "key";
 /// How often the end of the log is looked at, and notices.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NOTICES_EVERY: Duration = Duration::from_millis(400);
@@ -140,6 +142,22 @@ impl ObjectLog {
         log.identity()?;
         log.bounds()?;
         Ok(log)
+    }
+
+    /// The key of the log, which `outer` opens. If there is none and the log has no record, it is made; `None`: the log is not encrypted, nor is that wanted.
+    ///
+    /// # Errors
+    /// `Key` when log and key do not fit.
+    pub fn key(&self, outer: Option<&OuterKey>) -> Result<Option<OuterKey>> {
+        log_key::of_log(self, &KeyObject(&*self.objects), outer, &*self.random)
+    }
+
+    /// Wraps the key of the log by another outer key. Its members are started with that from now on.
+    ///
+    /// # Errors
+    /// `Key` when `from` is not the key.
+    pub fn rotate_key(&self, from: &OuterKey, to: &OuterKey) -> Result<()> {
+        log_key::rotate(self, &KeyObject(&*self.objects), (from, to), &*self.random)
     }
 
     /// Where the log begins.
@@ -339,6 +357,24 @@ impl ObjectLog {
         }
         let former = self.list(TRIMMED, None, LISTED)?.into_iter().filter(|former| *former < first.0);
         former.into_iter().try_for_each(|former| delete(format!("{TRIMMED}/{}", numbered(former))))
+    }
+}
+
+/// The object with the key of an encrypted log.
+struct KeyObject<'o>(&'o dyn Objects);
+
+impl KeyPlace for KeyObject<'_> {
+    fn read(&self) -> Result<Option<Vec<u8>>> {
+        self.0.get(KEY).map_err(SharedLogError::io("read its key"))
+    }
+
+    fn make(&self, wrapped: &[u8]) -> Result<()> {
+        // Another member may be faster.
+        self.0.put_new(KEY, wrapped).map(drop).map_err(SharedLogError::io("write its key"))
+    }
+
+    fn replace(&self, wrapped: &[u8]) -> Result<()> {
+        self.0.put(KEY, wrapped).map_err(SharedLogError::io("write its key"))
     }
 }
 

@@ -26,6 +26,11 @@ const TAG_BYTES: usize = 16;
 
 const _: () = assert!(RECORD_BYTES_MAX + HEADER_BYTES + TAG_BYTES <= STORED_BYTES_MAX);
 
+/// Whether a record is encrypted.
+pub(crate) fn is_sealed(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// See the module's head.
 pub struct SealedLog {
     inner: Box<dyn SharedLog>,
@@ -71,7 +76,7 @@ impl SealedLog {
     fn open(&self, record: &StoredRecord) -> Result<Arc<[u8]>> {
         let StoredRecord { offset, bytes } = record;
         let damaged = |reason| SharedLogError::Damaged { offset: *offset, reason };
-        if !bytes.starts_with(MAGIC) {
+        if !is_sealed(bytes) {
             // No record of ours begins with nothing.
             return Ok(Vec::new().into());
         }
@@ -99,14 +104,19 @@ impl SharedLog for SealedLog {
     }
 
     fn begin_append(&self, batch: &[Sending]) {
+        let mut sealed = Vec::with_capacity(batch.len());
         for Sending { ticket, bytes } in batch {
             match self.seal(bytes) {
-                Ok(bytes) => self.inner.begin_append(&[Sending { ticket: *ticket, bytes }]),
+                Ok(bytes) => sealed.push(Sending { ticket: *ticket, bytes }),
                 Err(error) => {
                     let result = Err(Refused::NotAppended(error));
                     self.refused.lock().push(AppendOutcome { ticket: *ticket, result });
                 }
             }
+        }
+        // Together, as they came: some logs make one object of them.
+        if !sealed.is_empty() {
+            self.inner.begin_append(&sealed);
         }
     }
 

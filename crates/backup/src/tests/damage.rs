@@ -28,10 +28,15 @@ fn each_damaged_and_each_missing_file_is_named() {
             let error = fixture.restore(&of()).unwrap_err();
             assert!(matches!(error, BackupError::Damaged { .. } | BackupError::Missing(_)), "{error:?}");
             assert!(error.to_string().contains(&name), "{error} does not name {name}");
+            let error = read_back(&*fixture.objects, &manifest.id, None, &|| false).unwrap_err();
+            assert!(matches!(error, BackupError::Damaged { .. } | BackupError::Missing(_)), "{error:?}");
+            assert!(error.to_string().contains(&name), "{error} does not name {name}");
         }
         fixture.objects.put(&name, &whole).unwrap();
     }
     fixture.restore(&restore_options(Target::Newest)).unwrap();
+    assert!(read_back(&*fixture.objects, &manifest.id, None, &|| false).unwrap());
+    assert!(!read_back(&*fixture.objects, &manifest.id, None, &|| true).unwrap());
 }
 
 /// It is neither damaged nor whole: listed with the reason, not built upon, and nothing is pruned beside it.

@@ -1,6 +1,6 @@
 //! The settings of a replica set. Checked by `configuration`.
 
-use super::{ConfigurationError, LogPlace, PORT, Settings};
+use super::{ConfigurationError, LogPlace, LogWindow, PORT, Settings};
 
 /// When a replica set begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -23,6 +23,8 @@ pub struct ReplicaSet {
     pub advertised: Option<String>,
     /// The shared log that confirms commits.
     pub log: Option<LogPlace>,
+    /// How much of that is kept for members that are away.
+    pub log_window: LogWindow,
     /// Names and values by which clients choose members.
     pub tags: Vec<(String, String)>,
 }
@@ -38,6 +40,7 @@ impl ReplicaSet {
             let needless = settings.replica_set_initiation.map(|_| "replica-set-initiation");
             let needless = needless.or(settings.advertise.as_ref().map(|_| "advertise"));
             let needless = needless.or(settings.log.as_ref().map(|_| "log"));
+            let needless = needless.or(settings.log_window.as_ref().map(|_| "log-window"));
             let needless = needless.or(settings.tags.as_ref().map(|_| "tags"));
             return match needless {
                 Some(setting) => Err(ConfigurationError::bad_value(setting, "means nothing without --replica-set")),
@@ -53,8 +56,18 @@ impl ReplicaSet {
         if let Some(log) = &mut log {
             log.share(memory_bytes);
         }
+        let log_window = log_window(settings.log_window.as_deref(), log.is_some())?;
         let tags = tags(settings.tags.as_deref().unwrap_or_default(), log.is_some())?;
-        Ok(Some(Self { name, initiation, advertised, log, tags }))
+        Ok(Some(Self { name, initiation, advertised, log, log_window, tags }))
+    }
+}
+
+fn log_window(given: Option<&str>, has_log: bool) -> Result<LogWindow, ConfigurationError> {
+    let refused = |why: String| ConfigurationError::bad_value("log-window", why);
+    match given {
+        Some(_) if !has_log => Err(refused("means nothing without --log".to_owned())),
+        Some(text) => text.parse().map_err(refused),
+        None => Ok(LogWindow::default()),
     }
 }
 
@@ -87,14 +100,6 @@ fn tags(given: &[String], has_log: bool) -> Result<Vec<(String, String)>, Config
 fn log(settings: &Settings, url: &str) -> Result<LogPlace, ConfigurationError> {
     let refused = |why: &str| Err(ConfigurationError::bad_value("log", why));
     let place = url.parse().map_err(|why: String| ConfigurationError::bad_value("log", why))?;
-    let is_encrypted = settings.encryption_key_file.is_some()
-        || settings.encryption_key_env.is_some()
-        || settings.encryption_key_command.is_some();
-    if is_encrypted && !matches!(place, LogPlace::Directory(_)) {
-        return refused(
-            "goes with an encrypted data directory only if it is in a directory: others would have it readable",
-        );
-    }
     if settings.ephemeral == Some(true) {
         return refused("does not go with --ephemeral, which keeps nothing that could go on with a log");
     }

@@ -221,6 +221,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_LOG", value_name = "URL")]
     pub log: Option<String>,
 
+    /// With --log: how much of the shared log is kept for members that are away, as a time (12h, 7d) or a size of the oplog (10GiB). What is older is removed by
+    /// the primary now and then, once a copy of the data is beside the log; 'off' keeps everything [default: 7d]
+    #[arg(long, env = "PLIMSOLL_LOG_WINDOW", value_name = "WINDOW")]
+    pub log_window: Option<String>,
+
     /// Whether the replica set begins by itself at the first start, or when a client sends replSetInitiate [default: automatic]
     #[arg(long, env = "PLIMSOLL_REPLICA_SET_INITIATION", value_enum, value_name = "WHEN")]
     pub replica_set_initiation: Option<ReplicaSetInitiation>,
@@ -320,6 +325,7 @@ impl Settings {
             stop_with_input: self.stop_with_input.or(other.stop_with_input),
             replica_set: self.replica_set.or(other.replica_set),
             log: self.log.or(other.log),
+            log_window: self.log_window.or(other.log_window),
             replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
             advertise: self.advertise.or(other.advertise),
             tags: self.tags.or(other.tags),

@@ -178,8 +178,15 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
         false => assert!(in_kafka.unwrap_err().to_string().contains("--features kafka")),
     }
     assert!(refusal(Settings { ephemeral: Some(true), ..logged("dir:///a") }).starts_with("log"));
-    let encrypted = Settings { encryption_key_file: Some("key".into()), ..logged("dir:///a") };
-    assert!(resolve(encrypted).unwrap().encryption_key.is_some());
+    let kept = |window: &str| Settings { log_window: Some(window.to_owned()), ..logged("dir:///a") };
+    assert_eq!(resolve(kept("off")).unwrap().replica_set.unwrap().log_window, LogWindow::Off);
+    assert_eq!(resolve(logged("dir:///a")).unwrap().replica_set.unwrap().log_window, LogWindow::default());
+    assert!(refusal(kept("soon")).contains("'soon'"));
+    assert!(refusal(Settings { log: None, ..kept("1h") }).contains("--log"));
+    for place in ["dir:///a", "s3://bucket/rs0"] {
+        let encrypted = Settings { encryption_key_file: Some("key".into()), ..logged(place) };
+        assert!(resolve(encrypted).unwrap().encryption_key.is_some());
+    }
     assert!(refusal(Settings { log: Some("dir:///a".to_owned()), ..Settings::default() }).contains("--replica-set"));
     let (_file, from_file) = file("replica-set = \"rs1\"\nreplica-set-initiation = \"on-command\"\n");
     assert_eq!(resolve(from_file).unwrap().replica_set.unwrap().initiation, ReplicaSetInitiation::OnCommand);

@@ -5,6 +5,7 @@
 //! giver:       sees what is wanted ──> copies/making: the backup's name ──> makes it ──> copies/given-NODE: the standing from which the log has to be read, and
 //!              the backup, for all who want one by then
 //! operator:    `plimsoll log copy` wants one, too; `log trim` (`log_care`) goes by copies/standing-BACKUP and notes copies/verified-BACKUP
+//! primary:     wants one now and then, reads it back and notes copies/read-BACKUP: then the log can be trimmed (`log_trimming`)
 //! ```
 //!
 //! Needed where the log does not have everything since the set's oplog was empty (the set was begun from a server that had data, or the log was trimmed), and better where the log is long. A
@@ -33,9 +34,12 @@ const WANTED: &str = "wanted-";
 const GIVEN: &str = "given-";
 /// The name of the copy that is being made, or of one that was left unfinished.
 const MAKING: &str = "making";
-/// From where on the log has to be read with a copy; that it was verified.
+/// From where on the log has to be read with a copy; that it was verified, or read back.
 const STANDING: &str = "standing-";
 const VERIFIED: &str = "verified-";
+const READ_BACK: &str = "read-";
+/// That it is of no use: neither for members nor for later copies.
+const DAMAGED: &str = "damaged-";
 /// What is being written ends so.
 const NEW: &str = ".new";
 /// How often a giver looks whether a copy is wanted, and who waits whether it is there: a directory on another machine tells nobody.
@@ -78,15 +82,36 @@ impl Copies {
         if is_there { self.disk()?.list(Path::new("")) } else { Ok(Vec::new()) }
     }
 
+    /// How much room there is for more.
+    pub(super) fn available_bytes(&self) -> io::Result<u64> {
+        self.disk()?.available_bytes()
+    }
+
+    /// Whether anything is beside the log.
+    pub(super) fn is_there(&self) -> bool {
+        self.names().is_ok_and(|names| !names.is_empty())
+    }
+
+    pub(super) fn note_damaged(&self, id: &str) -> io::Result<()> {
+        put(&self.disk()?, &format!("{DAMAGED}{id}"), b"")
+    }
+
     /// The copies from which a member can go on, oldest first.
     pub(super) fn kept(&self) -> io::Result<Vec<KeptCopy>> {
         let names = self.names()?;
         let mut kept = Vec::new();
         for id in names.iter().filter_map(|name| name.strip_prefix(STANDING)).filter(|id| !id.ends_with(NEW)) {
             let content = read(&self.disk()?, &format!("{STANDING}{id}"))?.unwrap_or_default();
-            if let Ok(standing) = Standing::decode(&content) {
-                let is_verified = names.iter().any(|name| name.strip_prefix(VERIFIED) == Some(id));
-                kept.push(KeptCopy { id: id.to_owned(), standing, is_verified });
+            let is_noted = |what: &str| names.iter().any(|name| name.strip_prefix(what) == Some(id));
+            if let Ok(standing) = Standing::decode(&content)
+                && !is_noted(DAMAGED)
+            {
+                let proof = match (is_noted(VERIFIED), is_noted(READ_BACK)) {
+                    (true, _) => Proof::Restored,
+                    (false, true) => Proof::ReadBack,
+                    (false, false) => Proof::None,
+                };
+                kept.push(KeptCopy { id: id.to_owned(), standing, proof });
             }
         }
         kept.sort_by_key(|copy| copy.standing.next);
@@ -117,7 +142,7 @@ impl Copies {
     }
 
     /// Removes what is there of some files.
-    fn remove(&self, names: [String; 2]) -> io::Result<()> {
+    fn remove<const COUNT: usize>(&self, names: [String; COUNT]) -> io::Result<()> {
         let disk = self.disk()?;
         for name in names {
             match disk.remove(Path::new(&name)) {
@@ -128,18 +153,34 @@ impl Copies {
         Ok(())
     }
 
-    pub(super) fn note_verified(&self, id: &str) -> io::Result<()> {
-        put(&self.disk()?, &format!("{VERIFIED}{id}"), b"")
+    /// The copy was restored, or read back.
+    pub(super) fn note_proof(&self, id: &str, proof: Proof) -> io::Result<()> {
+        let what = match proof {
+            Proof::None => return Ok(()),
+            Proof::ReadBack => READ_BACK,
+            Proof::Restored => VERIFIED,
+        };
+        put(&self.disk()?, &format!("{what}{id}"), b"")
     }
 
     /// The copy was removed.
     pub(super) fn forget(&self, id: &str) -> io::Result<()> {
-        self.remove([format!("{VERIFIED}{id}"), format!("{STANDING}{id}")])
+        self.remove([
+            format!("{VERIFIED}{id}"),
+            format!("{READ_BACK}{id}"),
+            format!("{DAMAGED}{id}"),
+            format!("{STANDING}{id}"),
+        ])
     }
 
     /// Asks for a copy for a member; of its address only people read.
     pub(super) fn want(&self, node: u64, address: &str) -> io::Result<()> {
         put(&self.disk()?, &format!("{WANTED}{node:016x}"), address.as_bytes())
+    }
+
+    /// Takes a copy for a member that is there already: it stays until the member has it.
+    pub(super) fn take(&self, node: u64, copy: &KeptCopy) -> io::Result<()> {
+        put(&self.disk()?, &format!("{GIVEN}{node:016x}"), &given(&copy.id, &copy.standing.encode()))
     }
 
     /// The copy that is being made for somebody, if any.
@@ -183,8 +224,19 @@ pub(super) struct KeptCopy {
     pub(super) id: String,
     /// From where on it has to read the log.
     pub(super) standing: Standing,
+    /// How well it is known to be good.
+    pub(super) proof: Proof,
+}
+
+/// How well a copy is known to be good, from the least on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Proof {
+    /// Nobody has looked.
+    None,
+    /// All of it was read, and is what its checksums say.
+    ReadBack,
     /// It was restored once, and its collections were valid.
-    pub(super) is_verified: bool,
+    Restored,
 }
 
 /// A copy that a member restores.
@@ -198,6 +250,11 @@ pub(super) struct GivenCopy {
 }
 
 /// The backup's name, a line break, and the standing.
+fn given(id: &str, standing: &[u8]) -> Vec<u8> {
+    [id.as_bytes(), b"\n", standing].concat()
+}
+
+/// What that says.
 fn parse_given(content: &[u8]) -> Option<(String, Option<Standing>)> {
     let end = content.iter().position(|byte| *byte == b'\n')?;
     let id = String::from_utf8(content[..end].to_vec()).ok()?;
@@ -268,11 +325,14 @@ fn give(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>, wanted: &[Strin
     let objects: Arc<dyn ObjectStore> = copies.place().open(None).map_err(|error| told(&error))?;
     objects.expect_readers();
     let name = backup::new_name(&SystemClock::new(), &SystemRandom);
+    let names = copies.names().map_err(|error| told(&error))?;
+    // It would be built upon, and be damaged as well.
+    let is_one_damaged = names.iter().any(|name| name.starts_with(DAMAGED));
     let options = BackupOptions {
         name: Some(name.clone()),
         packing: Packing { compresses_pages: false, key: copies.outer_key()? },
         bytes_per_second: None,
-        extent: Extent::Changed,
+        extent: if is_one_damaged { Extent::Full } else { Extent::Changed },
         server: env!("CARGO_PKG_VERSION"),
     };
     tracing::info!(target: "replication", nodes = wanted.join(" "), copy = name, "copies its data for a new member");
@@ -287,9 +347,7 @@ fn give(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>, wanted: &[Strin
         put(&board, &format!("{STANDING}{id}"), &standing).map_err(|error| told(&error))?;
     }
     tracing::info!(target: "replication", copy = id, "has copied its data");
-    let mut content = id.into_bytes();
-    content.push(b'\n');
-    content.extend(standing);
+    let content = given(&id, &standing);
     for node in self::wanted(&copies.names().map_err(|error| told(&error))?) {
         put(&board, &format!("{GIVEN}{node}"), &content).map_err(|error| told(&error))?;
     }

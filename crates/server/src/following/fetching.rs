@@ -1,5 +1,7 @@
 //! How a new member gets another one's data (`copies`): it asks, restores while the copy is being made, and takes up the giver's standing.
 //!
+//! A copy that was made lately is restored again (`recent_copy`). A member that was away for too long is a new one (`set_aside`).
+//!
 //! Called before the data directory is used. Whatever ends this process, the next start begins the restore again: what was asked for stays asked for, and a copy that
 //! was given stays. When the giver ends, another one makes a copy of its own, or the same one goes on with its: either has another name, and is restored from its
 //! beginning. Where the log has everything and nobody is there who copies, the log is read instead.
@@ -8,12 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backup::{EarlyPages, ObjectStore, Progress, RestoreOptions, Restored, Target, UNFINISHED_NOTE};
-use platform::{Clock, Disk, OuterKey, RealDisk, SystemClock, SystemRandom, WorkClass, WorkScope};
+use backup::{EarlyPages, ObjectStore, Progress, RestoreOptions, Restored, SET_ASIDE, Target, UNFINISHED_NOTE};
+use platform::{Clock, DirectoryLock, Disk, OuterKey, RealDisk, SystemClock, SystemRandom, WorkClass, WorkScope};
 use replication::StandingFile;
 use shared_log::{Effect, Leader, Notice, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
 
 use super::copies::Copies;
+use super::recent_copy::{READ_BYTES_MAX, Reach};
+use super::set_aside::{self, Gone};
+use crate::configuration::KeySource;
 use crate::data_disk::{self, Unencrypted};
 use crate::progress_lines::with_progress_lines;
 
@@ -23,31 +28,27 @@ const LOOK: Duration = Duration::from_millis(10);
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// How often it looks whether others are there.
 const LOOK_FOR_OTHERS: Duration = Duration::from_secs(1);
-/// A log with more of the oplog than this is not read from its beginning where another member can give a copy: that has less to do.
-const READ_BYTES_MAX: u64 = 64 << 20;
 /// Members that have told nothing new for so long give no copy.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
-/// Fills an empty data directory with another member's data, if the log alone is not enough.
+/// Fills an empty data directory with another member's data, if the log alone is not enough. One with data of which the log lacks what comes next counts as empty.
 ///
 /// # Errors
 /// What could not be done, for the operator.
 pub(super) fn fetch_if_needed(
     copies: Option<Copies>,
     log: &dyn SharedLog,
-    data: &Path,
+    directory: (&Path, Option<&KeySource>),
     address: &str,
 ) -> Result<(), String> {
-    let notes = RealDisk::new(data).map_err(told)?;
+    let (data, _) = directory;
+    let notes = Arc::new(RealDisk::new(data).map_err(told)?);
+    let Some(_lock) = empty(&notes, log, directory, copies.is_some())? else { return Ok(()) };
     let has = |name: &str| notes.exists(Path::new(name)).map_err(told);
-    let is_begun = has(UNFINISHED_NOTE)?;
-    if has("oplog")? && !is_begun {
-        return Ok(());
-    }
     let node = Leader::node_at(address);
     let need = match need_of(log, node).map_err(told)? {
         // Half a copy is no directory to begin with.
-        Need::None if is_begun => Need::Shorter,
+        Need::None if has(UNFINISHED_NOTE)? => Need::Shorter,
         need => need,
     };
     let copies = match (need, copies) {
@@ -59,28 +60,71 @@ pub(super) fn fetch_if_needed(
         }
         (Need::Shorter | Need::Only, Some(copies)) => copies,
     };
-    copies.want(node, address).map_err(told)?;
-    tracing::info!(target: "replication", why = need.in_words(), "waits for another member to copy its data");
+    match copies.recent(log, Reach::Short).unwrap_or_default() {
+        Some(copy) if copies.given_to(node).map_err(told)?.is_none() => {
+            tracing::info!(target: "replication", copy = copy.id, why = need.in_words(), "restores a copy that was made lately");
+            copies.take(node, &copy).map_err(told)?;
+        }
+        _ => {
+            copies.want(node, address).map_err(told)?;
+            tracing::info!(target: "replication", why = need.in_words(), "waits for another member to copy its data");
+        }
+    }
     let real = RealDisk::new(data).map_err(told)?;
     let disk = data_disk::open(real, data, copies.key.as_ref(), Unencrypted::Encrypt)?;
-    let fetching = Fetching { copies: &copies, node, disk, notes: &notes, key: copies.outer_key()? };
+    let key = copies.outer_key()?;
+    let fetching = Fetching { copies: &copies, log, need, member: (node, address), disk, notes: &notes, key };
     // Who wakes up beside it goes first.
     let _long = WorkScope::begin(WorkClass::Long);
-    let mut others = Others::new(log, node);
-    let gives_up = || need == Need::Shorter && others.are_silent();
-    match with_progress_lines("copy", |progress| fetching.fetch(progress, gives_up))? {
+    match with_progress_lines("copy", |progress| fetching.fetch(progress))? {
         Some(restored) => {
             tracing::info!(target: "replication", until = restored.until, "has another member's data");
         }
         None => {
             if has(UNFINISHED_NOTE)? {
-                backup::undo(&*fetching.disk, &notes).map_err(told)?;
+                backup::undo(&*fetching.disk, &*notes).map_err(told)?;
             }
             tracing::info!(target: "replication", "nobody is there who copies its data: reads the log from its beginning");
         }
     }
+    if has(SET_ASIDE)? {
+        set_aside::remove(&notes, data).map_err(told)?;
+    }
     // If it is asked for again, it is given again.
     copies.want_nothing(node).map_err(told)
+}
+
+/// Has the directory empty, or with what an unfinished restore has left, and locked; `None`: it has data with which its member goes on.
+fn empty(
+    notes: &Arc<RealDisk>,
+    log: &dyn SharedLog,
+    directory: (&Path, Option<&KeySource>),
+    has_copies: bool,
+) -> Result<Option<DirectoryLock>, String> {
+    let has = |name: &str| notes.exists(Path::new(name)).map_err(told);
+    let (is_begun, is_aside) = (has(UNFINISHED_NOTE)?, has(SET_ASIDE)?);
+    let lock = || DirectoryLock::acquire(directory.0).map_err(told).map(Some);
+    if is_begun || !(has(set_aside::OPLOG)? || is_aside) {
+        return lock();
+    }
+    if has(set_aside::OPLOG)? {
+        if is_aside {
+            let _lock = lock()?;
+            set_aside::remove(notes, directory.0).map_err(told)?;
+        }
+        let Some(gone) = set_aside::is_gone(log, directory)? else { return Ok(None) };
+        let Gone { needs, first } = gone;
+        if !has_copies {
+            return Err(format!(
+                "the shared log begins with record {first}, and this member needs it from record {needs} on: it was away for longer than the log is kept. There is no place for \
+                 a copy of another member's data: name a directory that all members see, by the option copies in the URL of --log, on all members"
+            ));
+        }
+        tracing::warn!(target: "replication", needs = needs.0, first = first.0, "was away for longer than the shared log is kept: gets another member's data in place of its own");
+    }
+    let locked = lock()?;
+    set_aside::set_aside(notes).map_err(told)?;
+    Ok(locked)
 }
 
 fn told(error: impl std::fmt::Display) -> String {
@@ -90,7 +134,10 @@ fn told(error: impl std::fmt::Display) -> String {
 /// What a new member gets its data with.
 struct Fetching<'a> {
     copies: &'a Copies,
-    node: u64,
+    log: &'a dyn SharedLog,
+    need: Need,
+    /// Its number and its address.
+    member: (u64, &'a str),
     disk: Arc<dyn Disk>,
     /// The same directory as people read it.
     notes: &'a RealDisk,
@@ -99,13 +146,19 @@ struct Fetching<'a> {
 
 impl Fetching<'_> {
     /// `None` if whoever waits gives up.
-    fn fetch(&self, progress: &Progress, mut gives_up: impl FnMut() -> bool) -> Result<Option<Restored>, String> {
-        let clock = SystemClock::new();
+    fn fetch(&self, progress: &Progress) -> Result<Option<Restored>, String> {
+        let (clock, mut others) = (SystemClock::new(), Others::new(self.log, self.member.0));
         let (mut told_at, mut looked_at) = (Duration::ZERO, Duration::ZERO);
         let mut early: Option<(EarlyPages, Arc<dyn ObjectStore>)> = None;
+        let mut may_ask_again = true;
         loop {
-            if let Some((id, standing)) = self.copies.given_to(self.node).map_err(told)? {
-                return self.restore(id, standing, early.map(|(pages, _)| pages), progress).map(Some);
+            if let Some((id, standing)) = self.copies.given_to(self.member.0).map_err(told)? {
+                match self.restore(id, standing, early.take().map(|(pages, _)| pages), progress) {
+                    // It was removed meanwhile, or is damaged.
+                    Err(why) if may_ask_again => self.ask_again(&why)?,
+                    restored => return restored.map(Some),
+                }
+                may_ask_again = false;
             }
             if self.goes_on_early(&mut early, progress)? {
                 continue;
@@ -113,8 +166,11 @@ impl Fetching<'_> {
             let now = clock.monotonic();
             if now.saturating_sub(looked_at) >= LOOK_FOR_OTHERS {
                 looked_at = now;
-                if gives_up() {
-                    return Ok(None);
+                if others.are_silent() {
+                    match self.need {
+                        Need::Shorter | Need::None => return Ok(None),
+                        Need::Only => self.take_any()?,
+                    }
                 }
             }
             if now.saturating_sub(told_at) >= TELL_EVERY {
@@ -123,6 +179,21 @@ impl Fetching<'_> {
             }
             clock.sleep(LOOK);
         }
+    }
+
+    /// A copy could not be restored: another one is asked for.
+    fn ask_again(&self, why: &str) -> Result<(), String> {
+        tracing::warn!(target: "replication", why, "asks for another copy");
+        backup::undo(&*self.disk, self.notes).map_err(told)?;
+        let (node, address) = self.member;
+        self.copies.want_nothing(node).and_then(|()| self.copies.want(node, address)).map_err(told)
+    }
+
+    /// Nobody is there who makes a copy: one that is beside the log does, whatever has to be read behind it.
+    fn take_any(&self) -> Result<(), String> {
+        let Some(copy) = self.copies.recent(self.log, Reach::Any)? else { return Ok(()) };
+        tracing::warn!(target: "replication", copy = copy.id, "nobody is there who copies its data: restores an earlier copy");
+        self.copies.take(self.member.0, &copy).map_err(told)
     }
 
     /// Restores more of the copy that is being made. `false`: there is no more of it yet.

@@ -13,13 +13,17 @@ use std::time::Duration;
 use backup::{Manifest, ObjectStore, Pruned};
 use oplog::{OplogPosition, peek_canonical};
 use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
-use shared_log::{DirectoryLog, Examined, NewerThan, Notice, Offset, SealedLog, SharedLog, examine};
+use shared_log::{
+    DirectoryLog, Examined, KeyAmongNotices, Notice, Offset, SharedLog, Window, WindowBegin, examine, window_begins,
+};
 
-use super::copies::{Copies, KeptCopy};
+use super::copies::{Copies, KeptCopy, Proof};
 use super::log_objects::open_in_objects;
-use super::log_opening::open_kafka;
+use super::log_opening::{open_kafka, sealed, with_key_among_notices};
 use crate::configuration::{KeySource, LogPlace};
 
+/// Copies that stay: the newest, and one more should that be damaged.
+pub const COPIES_KEPT: u32 = 2;
 /// A member that is not listed counts if it has shown itself within so long.
 const RECENT: Duration = Duration::from_secs(60);
 
@@ -68,11 +72,14 @@ fn open(directory: &Path) -> Result<Opened, String> {
 /// # Errors
 /// `from` is not the key, or the log is not encrypted.
 pub fn rotate_key(url: &str, from: &KeySource, to: &KeySource) -> Result<(), String> {
-    let LogPlace::Directory(directory) = url.parse()? else {
-        return Err("a log that is in no directory is not encrypted, so there is no key to change".to_owned());
+    let (from, to) = (from.read()?, to.read()?);
+    let rotated = match url.parse()? {
+        LogPlace::Directory(directory) => open(&directory)?.0.rotate_key(&from, &to),
+        LogPlace::Objects { place, .. } => open_in_objects(&place).and_then(|log| log.rotate_key(&from, &to)),
+        LogPlace::Kafka(topic) => open_kafka(&topic)
+            .and_then(|log| KeyAmongNotices::new(&*log, &SystemClock::new()).rotate((&from, &to), &SystemRandom)),
     };
-    let (log, ..) = open(&directory)?;
-    log.rotate_key(&from.read()?, &to.read()?).map_err(|error| told(&error))
+    rotated.map_err(|error| told(&error))
 }
 
 impl LogCare {
@@ -82,25 +89,21 @@ impl LogCare {
     /// It is none, or is not there; the key does not fit.
     pub fn of_url(url: &str, key: Option<KeySource>) -> Result<LogCare, String> {
         let place: LogPlace = url.parse()?;
+        let outer = key.as_ref().map(KeySource::read).transpose()?;
         let (log, range, gaps) = match &place {
             LogPlace::Directory(directory) => open(directory)?,
             LogPlace::Kafka(topic) => {
-                let log = open_kafka(topic).map_err(|error| told(&error))?;
-                return LogCare::of_whole(place, log, key);
+                let log = open_kafka(topic).and_then(|log| with_key_among_notices(log, outer.as_ref()));
+                return LogCare::of_whole(place, log.map_err(|error| told(&error))?, key);
             }
             LogPlace::Objects { place: objects, .. } => {
-                let log = open_in_objects(objects).map_err(|error| told(&error))?;
-                return LogCare::of_whole(place, log, key);
+                let opened = open_in_objects(objects).and_then(|log| Ok((log.key(outer.as_ref())?, log)));
+                let log = opened.and_then(|(key, log)| sealed(Box::new(log), key));
+                return LogCare::of_whole(place, log.map_err(|error| told(&error))?, key);
             }
         };
-        let outer = key.as_ref().map(KeySource::read).transpose()?;
-        let log: Arc<dyn SharedLog> = match log.key(outer.as_ref()).map_err(|error| told(&error))? {
-            Some(key) => {
-                let sealed = SealedLog::new(Box::new(log), key, Arc::new(SystemRandom));
-                Arc::new(sealed.map_err(|error| told(&error))?)
-            }
-            None => Arc::new(log),
-        };
+        let inner = log.key(outer.as_ref()).and_then(|key| sealed(Box::new(log), key));
+        let log = inner.map_err(|error| told(&error))?;
         Ok(LogCare { place, log, key, range, gaps })
     }
 
@@ -110,12 +113,27 @@ impl LogCare {
         Ok(LogCare { place, log, key, range: bounds.first..bounds.end, gaps: Vec::new() })
     }
 
-    fn copies(&self) -> Result<Copies, String> {
+    /// One that a member has opened, as it is now.
+    pub(super) fn of_member(
+        place: LogPlace,
+        log: Arc<dyn SharedLog>,
+        key: Option<KeySource>,
+    ) -> Result<LogCare, String> {
+        LogCare::of_whole(place, log, key)
+    }
+
+    /// Where it begins and ends.
+    pub(super) fn range(&self) -> Range<Offset> {
+        self.range.clone()
+    }
+
+    pub(super) fn copies(&self) -> Result<Copies, String> {
         let none = "no directory is named for copies of the data: the option copies in the URL of the log does so";
         Copies::of_log(&self.place, self.key.clone()).ok_or_else(|| none.to_owned())
     }
 
-    fn kept(&self) -> Result<Vec<KeptCopy>, String> {
+    /// The copies from which a member can go on in this log, oldest first.
+    pub(super) fn kept(&self) -> Result<Vec<KeptCopy>, String> {
         let identity = self.log.identity().map_err(|error| told(&error))?;
         let Ok(copies) = self.copies() else { return Ok(Vec::new()) };
         let mut kept = copies.kept().map_err(|error| told(&error))?;
@@ -137,7 +155,7 @@ impl LogCare {
     pub fn check(&self) -> Result<Checked, String> {
         let kept = self.kept()?;
         let standings: Vec<_> = kept.iter().map(|copy| copy.standing.clone()).collect();
-        let examined = examine(&*self.log, self.range.clone(), (&standings, &self.gaps), &mut |_, _| {});
+        let examined = examine(&*self.log, self.range.clone(), (&standings, &self.gaps));
         let mut examined = examined.map_err(|error| told(&error))?;
         if self.gaps.is_empty() {
             examined.problems.extend(self.log.check().map_err(|error| told(&error))?);
@@ -157,7 +175,8 @@ impl LogCare {
         }
         let members =
             self.notices()?.iter().map(|notice| described(notice, SystemClock::new().wall_millis())).collect();
-        let copies = kept.into_iter().map(|copy| (copy.id, copy.standing.next, copy.is_verified)).collect();
+        let copies =
+            kept.into_iter().map(|copy| (copy.id, copy.standing.next, copy.proof == Proof::Restored)).collect();
         Ok(Checked { settings, records: self.range.clone(), examined, members, copies })
     }
 
@@ -174,7 +193,7 @@ impl LogCare {
     /// # Errors
     /// The directory cannot be read.
     pub fn newest_copy(&self) -> Result<Option<(String, bool)>, String> {
-        Ok(self.kept()?.pop().map(|copy| (copy.id, copy.is_verified)))
+        Ok(self.kept()?.pop().map(|copy| (copy.id, copy.proof == Proof::Restored)))
     }
 
     /// The URL of the copies.
@@ -190,7 +209,7 @@ impl LogCare {
     /// # Errors
     /// That cannot be noted.
     pub fn note_verified(&self, id: &str) -> Result<(), String> {
-        self.copies()?.note_verified(id).map_err(|error| told(&error))
+        self.copies()?.note_proof(id, Proof::Restored).map_err(|error| told(&error))
     }
 
     /// To which record the log may be trimmed.
@@ -201,30 +220,19 @@ impl LogCare {
         if !self.gaps.is_empty() {
             return Err("the log lacks records: `plimsoll log check` says which".to_owned());
         }
-        let verified = self.kept()?.into_iter().rfind(|copy| copy.is_verified);
-        let copy =
-            verified.ok_or("there is no verified copy of the data beside the log: `plimsoll log copy` has one made")?;
         let now = SystemClock::new().wall_millis();
-        let since = (now / 1000).saturating_sub(keep.as_secs() as i64).max(0) as u64;
-        let mut newer = NewerThan::new(since << 32);
-        let peek = |bytes: &[u8], position| {
-            peek_canonical(bytes, OplogPosition(position)).map(|(timestamp, length)| (timestamp.0, length))
-        };
-        let read = &mut |offset: Offset, record: &shared_log::Record<'_>| newer.take(offset, record, &peek);
-        let examined = examine(&*self.log, self.range.clone(), (&[], &[]), read).map_err(|error| told(&error))?;
+        let is_member = |notice: &Notice| notice.is_listed || age(notice, now) <= RECENT.as_millis() as i64;
+        let rule = TrimRule { window: since(keep, now), proof: Proof::Restored, is_waited_for: &is_member };
+        let needs = self.needs(&rule)?;
+        let target = needs
+            .target
+            .ok_or("there is no verified copy of the data beside the log: `plimsoll log copy` has one made")?;
+        let examined = examine(&*self.log, self.range.clone(), (&[], &[])).map_err(|error| told(&error))?;
         if let Some(problem) = examined.problems.first() {
             return Err(format!("the log is damaged: {problem}"));
         }
-        let target = copy.standing.next.min(newer.first().unwrap_or(self.range.end));
-        self.check_needs(target, now)?;
-        Ok(target)
-    }
-
-    fn check_needs(&self, target: Offset, now: i64) -> Result<(), String> {
-        let notices = self.notices()?;
-        let behind: Vec<_> = notices.iter().filter_map(|notice| complaint(notice, target, now)).collect();
-        if !behind.is_empty() {
-            let behind = behind.join("; ");
+        if !needs.behind.is_empty() {
+            let behind = needs.behind.iter().map(|behind| &*behind.why).collect::<Vec<_>>().join("; ");
             return Err(format!(
                 "{behind}. Members may catch up; one that is gone for good is to be left out with rs.reconfig"
             ));
@@ -237,7 +245,27 @@ impl LogCare {
                 ));
             }
         }
-        Ok(())
+        Ok(target)
+    }
+
+    /// What is needed of the log: the one rule of trimming.
+    pub(super) fn needs(&self, rule: &TrimRule<'_>) -> Result<Needs, String> {
+        let now = SystemClock::new().wall_millis();
+        let window = self.window_begins(rule.window)?;
+        let good = self.kept()?.into_iter().rfind(|copy| copy.proof >= rule.proof);
+        let target = good.as_ref().map(|copy| copy.standing.next.min(window.first));
+        let notices = self.notices()?;
+        let waited_for = notices.iter().filter(|notice| (rule.is_waited_for)(notice));
+        let behind = waited_for.filter_map(|notice| Behind::of(notice, target.unwrap_or(window.first), now));
+        Ok(Needs { window, copy: good, target, behind: behind.collect() })
+    }
+
+    /// Where the window begins in this log.
+    pub(super) fn window_begins(&self, window: Window) -> Result<WindowBegin, String> {
+        let peek = |bytes: &[u8], position| {
+            peek_canonical(bytes, OplogPosition(position)).map(|(timestamp, length)| (timestamp.0, length))
+        };
+        window_begins(&*self.log, self.range.clone(), window, &peek).map_err(|error| told(&error))
     }
 
     /// Trims the log; where it begins then.
@@ -253,11 +281,16 @@ impl LogCare {
     /// # Errors
     /// Some could not be removed.
     pub fn prune_copies(&self, keep: usize) -> Result<Pruned, String> {
+        self.prune(keep, Proof::Restored)
+    }
+
+    /// The same where those count that are known to be as good as that.
+    pub(super) fn prune(&self, keep: usize, proof: Proof) -> Result<Pruned, String> {
         let copies = self.copies()?;
         let kept = self.kept()?;
-        let verified: Vec<_> = kept.iter().filter(|copy| copy.is_verified).map(|copy| copy.id.clone()).collect();
-        let Some(place) = verified.len().checked_sub(keep.max(1)) else { return Ok(Pruned::default()) };
-        let stays = &verified[place..];
+        let good: Vec<_> = kept.iter().filter(|copy| copy.proof >= proof).map(|copy| copy.id.clone()).collect();
+        let Some(place) = good.len().checked_sub(keep.max(1)) else { return Ok(Pruned::default()) };
+        let stays = &good[place..];
         let read: Vec<_> = copies.given().map_err(|error| told(&error))?.into_iter().map(|given| given.id).collect();
         let objects: Arc<dyn ObjectStore> = copies.place().open_existing().map_err(|error| told(&error))?;
         let (whole, _) = backup::list(&*objects).map_err(|error| told(&error))?;
@@ -274,19 +307,59 @@ impl LogCare {
     }
 }
 
-/// Why the log cannot be trimmed to a record, if the member needs what is before that.
-fn complaint(notice: &Notice, target: Offset, now: i64) -> Option<String> {
-    let age = now.saturating_sub(notice.wall_millis);
-    if !notice.is_listed && age > RECENT.as_millis() as i64 {
-        return None;
+/// How much of the log is kept.
+pub(super) struct TrimRule<'r> {
+    /// For members that are away.
+    pub(super) window: Window,
+    /// How good a copy must be to stand for what is removed.
+    pub(super) proof: Proof,
+    /// Whether what a member needs is kept, however old it is.
+    pub(super) is_waited_for: &'r dyn Fn(&Notice) -> bool,
+}
+
+/// What is needed of the log.
+pub(super) struct Needs {
+    /// Where the window begins.
+    pub(super) window: WindowBegin,
+    /// The newest copy that is good enough.
+    pub(super) copy: Option<KeptCopy>,
+    /// To where it may be trimmed as far as window and copies go; `None`: no copy is good enough.
+    pub(super) target: Option<Offset>,
+    /// Members that need what is before that.
+    pub(super) behind: Vec<Behind>,
+}
+
+/// A member that needs more of the log than others.
+pub(super) struct Behind {
+    /// From which record on; `None`: its build does not say.
+    pub(super) needs: Option<Offset>,
+    /// In words.
+    pub(super) why: String,
+}
+
+impl Behind {
+    /// `None` if the member needs nothing before `target`.
+    fn of(notice: &Notice, target: Offset, now: i64) -> Option<Behind> {
+        let needed = match notice.needs {
+            Some(needs) if needs >= target => return None,
+            Some(needs) => format!("needs the log from record {needs} on"),
+            None => "does not say from where on it needs the log, as its build is too old".to_owned(),
+        };
+        let age = age(notice, now);
+        let seen = if age > 10_000 { format!(", and was last seen {} seconds ago", age / 1000) } else { String::new() };
+        Some(Behind { needs: notice.needs, why: format!("{} {needed}{seen}", notice.address) })
     }
-    let needed = match notice.needs {
-        Some(needs) if needs >= target => return None,
-        Some(needs) => format!("needs the log from record {needs} on"),
-        None => "does not say from where on it needs the log, as its build is too old".to_owned(),
-    };
-    let seen = if age > 10_000 { format!(", and was last seen {} seconds ago", age / 1000) } else { String::new() };
-    Some(format!("{} {needed}{seen}", notice.address))
+}
+
+/// How old a notice is, by its member's clock.
+fn age(notice: &Notice, now: i64) -> i64 {
+    now.saturating_sub(notice.wall_millis)
+}
+
+/// The window of what was logged in the last so long.
+pub(super) fn since(longest: Duration, now: i64) -> Window {
+    let since = (now / 1000).saturating_sub(longest.as_secs().min(i64::MAX as u64) as i64).max(0) as u64;
+    Window::Since(since << 32)
 }
 
 fn described(notice: &Notice, now: i64) -> String {

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use backup::{CloudObjects, CloudPlace};
-use platform::{SystemClock, SystemRandom};
-use shared_log::{LogIdentity, ObjectLog, Objects, SharedLog, SharedLogError};
+use platform::{OuterKey, SystemClock, SystemRandom};
+use shared_log::{LogIdentity, ObjectLog, Objects, SharedLogError};
 
 struct Stored(CloudObjects);
 
@@ -40,19 +40,20 @@ fn reached(place: &CloudPlace) -> Result<Stored, SharedLogError> {
     CloudObjects::open(place).map(Stored).map_err(cannot)
 }
 
-/// Opens the log, which has to be there.
+/// Opens the log, which has to be there, and is not decrypted.
 ///
 /// # Errors
 /// As `ObjectLog::open`.
-pub(super) fn open_in_objects(place: &CloudPlace) -> Result<Arc<dyn SharedLog>, SharedLogError> {
-    let log = ObjectLog::open(Arc::new(reached(place)?), Arc::new(SystemClock::new()), Arc::new(SystemRandom))?;
-    Ok(Arc::new(log))
+pub(super) fn open_in_objects(place: &CloudPlace) -> Result<ObjectLog, SharedLogError> {
+    ObjectLog::open(Arc::new(reached(place)?), Arc::new(SystemClock::new()), Arc::new(SystemRandom))
 }
 
-/// Makes it, for `plimsoll log create`.
+/// Makes it, for `plimsoll log create`; with a key it is an encrypted one.
 ///
 /// # Errors
-/// As `ObjectLog::create`.
-pub fn create(place: &CloudPlace) -> Result<LogIdentity, SharedLogError> {
-    ObjectLog::create(&reached(place)?, &SystemRandom)
+/// As `ObjectLog::create`, and `ObjectLog::key`.
+pub fn create(place: &CloudPlace, key: Option<&OuterKey>) -> Result<LogIdentity, SharedLogError> {
+    let identity = ObjectLog::create(&reached(place)?, &SystemRandom)?;
+    open_in_objects(place)?.key(key)?;
+    Ok(identity)
 }

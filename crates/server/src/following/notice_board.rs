@@ -174,8 +174,9 @@ impl NoticeBoard {
         self.is_one_behind = members.iter().chain(&joining).any(|member| member.is_alive && member.is_catching_up);
         let (wait_for_copy, next_record) = (state.wait_for_copy(), state.next_record().0);
         let (needed_record, log_complaints) = (state.needs().0, state.log_complaints());
-        let primary = leader;
-        let look = SetLook { primary, members, joining, wait_for_copy, next_record, needed_record, log_complaints };
+        let (primary, trimming) = (leader, state.trimming());
+        let look =
+            SetLook { primary, members, joining, wait_for_copy, next_record, needed_record, log_complaints, trimming };
         state.set_look(look, notices);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use commands::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
+use commands::{LogTrimming, MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
 use parking_lot::{Condvar, Mutex, RwLock};
 use platform::{Clock, SystemClock};
 use replication::Standpoint;
@@ -46,6 +46,8 @@ pub(super) struct SetState {
     wait_for_copy: RwLock<Vec<String>>,
     /// In what the log is not set up as its promises need.
     log_complaints: RwLock<Vec<String>>,
+    /// What has become of the log's beginning.
+    trimming: RwLock<LogTrimming>,
     /// The server stops: nothing long is begun, and what has begun ends.
     closing: AtomicBool,
     look: RwLock<Arc<SetLook>>,
@@ -86,6 +88,7 @@ impl SetState {
             next_record: AtomicU64::new(0),
             wait_for_copy: RwLock::default(),
             log_complaints: RwLock::default(),
+            trimming: RwLock::default(),
             closing: AtomicBool::new(false),
             look: RwLock::default(),
             notices: RwLock::default(),
@@ -97,6 +100,11 @@ impl SetState {
 
     pub(super) fn log(&self) -> &dyn SharedLog {
         &*self.log
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_log(&self) -> Arc<dyn SharedLog> {
+        self.log.clone()
     }
 
     pub(super) fn me(&self) -> &Leader {
@@ -164,6 +172,14 @@ impl SetState {
 
     pub(super) fn set_log_complaints(&self, complaints: Vec<String>) {
         *self.log_complaints.write() = complaints;
+    }
+
+    pub(super) fn trimming(&self) -> LogTrimming {
+        self.trimming.read().clone()
+    }
+
+    pub(super) fn set_trimming(&self, trimming: LogTrimming) {
+        *self.trimming.write() = trimming;
     }
 
     pub(super) fn set_wait_for_copy(&self, addresses: Vec<String>) {

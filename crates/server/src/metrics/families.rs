@@ -445,11 +445,27 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     gauge(
         "plimsoll_replica_set_log_record",
-        "Records of the shared log, by number: the one that is read next, and the one that a restart would read first.",
+        "Records of the shared log, by number: the one that is read next, the one that a restart would read first, and the oldest, as a primary has last seen it.",
         &[
             is("which=\"next\"", "plimsoll.replicaSet.log.nextRecord", ONE),
             is("which=\"needed\"", "plimsoll.replicaSet.log.neededRecord", ONE),
+            is("which=\"first\"", "plimsoll.replicaSet.log.firstRecord", ONE),
         ],
+    ),
+    counter(
+        "plimsoll_replica_set_log_trimmed_records_total",
+        "Records of the shared log that this member has removed by itself.",
+        &[is("", "plimsoll.replicaSet.log.trimmed.records", ONE)],
+    ),
+    counter(
+        "plimsoll_replica_set_log_removed_copies_total",
+        "Copies of the data beside the shared log that this member has removed by itself.",
+        &[is("", "plimsoll.replicaSet.log.trimmed.copies", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_log_kept_beyond_window",
+        "1 while the shared log keeps more than twice its window, because it cannot be trimmed.",
+        &[is("", "plimsoll.replicaSet.log.keptBecause", ONE)],
     ),
     gauge(
         "plimsoll_replica_set_member_state",

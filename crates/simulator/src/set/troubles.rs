@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use oplog::{OplogPosition, peek_canonical};
 use platform::{InjectedError, Operation, Random};
 use replication::StandingFile;
-use shared_log::{Offset, SharedLog};
+use shared_log::{Offset, SharedLog, Window, window_begins};
 use transaction::{CheckpointProgress, Leadership, TransactionError, Urgency};
 
 use super::connection::Cut;
@@ -125,17 +126,37 @@ impl World {
         }
     }
 
-    /// Gives up the beginning of the log that no member needs any more.
+    /// Gives up the beginning of the log that no member needs any more, and that is older than a window, as a primary does by itself.
     fn trim(&self) {
         let needs = self.machines.iter().map(|machine| {
             let standing = StandingFile::open(machine.disk.clone()).ok()?;
             Some(standing.stored().map_or(Offset(0), |stored| stored.next))
         });
         let Some(Some(least)) = needs.min() else { return };
-        let least = Offset(self.random.below(least.0 + 1));
+        let connection = self.log.connect();
+        let Ok(bounds) = connection.bounds() else { return };
+        let window = self.window();
+        let peek = |bytes: &[u8], position| {
+            peek_canonical(bytes, OplogPosition(position)).map(|(timestamp, length)| (timestamp.0, length))
+        };
+        let begins = match window_begins(&connection, bounds.first..bounds.end, window, &peek) {
+            Ok(begins) => begins,
+            // Another look will do.
+            Err(error) if error.is_passing() => return,
+            Err(error) => self.fail(format_args!("{window:?} is not found in a whole log: {error}")),
+        };
         self.terms.keep_up();
-        if let Ok(first) = self.log.connect().trim_before(least) {
-            self.say(format_args!("the log begins with record {first}"));
+        if let Ok(first) = connection.trim_before(least.min(begins.first)) {
+            self.say(format_args!("the log begins with record {first}, which keeps {window:?}"));
+        }
+    }
+
+    /// How much of the log is kept for those who are away: some bytes, or what was logged in the last seconds before the newest commit of a member.
+    fn window(&self) -> Window {
+        let newest = self.machines[self.any_place()].running().map(|running| running.store.confirmed_end().0.0);
+        match newest {
+            Some(newest) if self.chance(0.5) => Window::Since(newest.saturating_sub(self.random.below(30) << 32)),
+            _ => Window::Bytes(self.random.below(64 << 10)),
         }
     }
 

@@ -78,6 +78,16 @@ fn write_others(store: &Store, look: &SetLook, section: &mut DocumentWriter<'_>)
         log.size("nextRecord", look.next_record);
         log.size("neededRecord", look.needed_record);
         log.array("complaints", |list| look.log_complaints.iter().for_each(|text| list.push_string(text)));
+        let trimming = &look.trimming;
+        if let Some(first) = trimming.first_record {
+            log.size("firstRecord", first);
+        }
+        log.document("trimmed", |trimmed| {
+            trimmed.size("times", trimming.trims);
+            trimmed.size("records", trimming.records);
+            trimmed.size("copies", trimming.copies);
+        });
+        log.array("keptBecause", |list| trimming.kept_because.iter().for_each(|text| list.push_string(text)));
     });
     let is_silent = |member: &&MemberLook| !member.is_alive;
     let lags = look.members.iter().filter(|member| member.is_alive).map(|member| member.lag);

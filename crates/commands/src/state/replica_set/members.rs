@@ -86,6 +86,23 @@ pub struct SetLook {
     pub needed_record: u64,
     /// In what the log is not set up as its promises need, as it was last looked at.
     pub log_complaints: Vec<String>,
+    /// What has become of the log's beginning.
+    pub trimming: LogTrimming,
+}
+
+/// What a member that leads has removed of the log by itself, since it was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogTrimming {
+    /// The oldest record, as it was last looked at; `None`: nobody has looked here.
+    pub first_record: Option<u64>,
+    /// How often something was removed.
+    pub trims: u64,
+    /// Records that were removed.
+    pub records: u64,
+    /// Copies beside the log that were removed.
+    pub copies: u64,
+    /// Why the log keeps much more than it is to, if it does.
+    pub kept_because: Option<String>,
 }
 
 /// One of them.

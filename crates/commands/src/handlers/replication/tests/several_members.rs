@@ -10,7 +10,7 @@ use platform::Timestamp;
 use transaction::{Leadership, Store};
 
 use super::*;
-use crate::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
+use crate::{LogTrimming, MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
 
 /// What the program would say.
 #[derive(Default)]
@@ -74,6 +74,7 @@ impl SetMembers for Program {
             next_record: 17,
             needed_record: 11,
             log_complaints: vec!["retention.ms is 1".to_owned()],
+            trimming: LogTrimming { first_record: Some(9), trims: 2, records: 9, copies: 1, kept_because: None },
         })
     }
 
@@ -178,7 +179,9 @@ fn server_status_says_how_far_each_member_is() {
     assert_eq!((section.get_str("state").unwrap(), section.get_i64("term").unwrap()), ("secondary", 7));
     assert_eq!(section.get_str("primary").unwrap(), "db1:1");
     assert_eq!((section.get_f64("lagSecondsMax").unwrap(), section.get_i64("silentMembers").unwrap()), (1.5, 1));
-    let log = doc! {"nextRecord": 17i64, "neededRecord": 11i64, "complaints": ["retention.ms is 1"]};
+    let trimmed = doc! {"times": 2i64, "records": 9i64, "copies": 1i64};
+    let mut log = doc! {"nextRecord": 17i64, "neededRecord": 11i64, "complaints": ["retention.ms is 1"]};
+    log.extend(doc! {"firstRecord": 9i64, "trimmed": trimmed, "keptBecause": []});
     assert_eq!(section.get_document("log").unwrap(), &log);
     let members = section.get_document("members").unwrap();
     let state = |host: &str| members.get_document(host).unwrap().get_str("state").unwrap();
