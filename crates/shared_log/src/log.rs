@@ -126,9 +126,7 @@ pub trait SharedLog: Send + Sync {
     ///
     /// # Errors
     /// `Unreachable`: it does not. `Damaged`.
-    fn answers(&self, _longest: Duration) -> Result<()> {
-        self.bounds().map(|_| ())
-    }
+    fn answers(&self, longest: Duration) -> Result<()>;
 
     /// Gives up the records before `offset`; returns the oldest one that is left, which may be an older one. The caller knows that nobody
     /// needs them.

@@ -67,6 +67,10 @@ impl SharedLog for RestlessLog {
         self.connection.bounds()
     }
 
+    fn answers(&self, longest: Duration) -> Result<()> {
+        self.connection.answers(longest)
+    }
+
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
         self.connection.trim_before(offset)
     }

@@ -147,6 +147,10 @@ impl SharedLog for SealedLog {
         self.inner.bounds()
     }
 
+    fn answers(&self, longest: Duration) -> Result<()> {
+        self.inner.answers(longest)
+    }
+
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
         self.inner.trim_before(offset)
     }

@@ -193,6 +193,10 @@ mod tests {
         fn bounds(&self) -> Result<Bounds> {
             self.log.bounds()
         }
+        fn answers(&self, longest: Duration) -> Result<()> {
+            self.log.answers(longest)
+        }
+
         fn trim_before(&self, offset: Offset) -> Result<Offset> {
             self.log.trim_before(offset)
         }

@@ -43,6 +43,10 @@ impl SharedLog for OneWay {
         self.hears().and_then(|()| self.connection.bounds())
     }
 
+    fn answers(&self, longest: Duration) -> shared_log::Result<()> {
+        self.hears().and_then(|()| self.connection.answers(longest))
+    }
+
     fn trim_before(&self, offset: Offset) -> shared_log::Result<Offset> {
         self.connection.trim_before(offset)
     }

@@ -115,6 +115,11 @@ impl SharedLog for SetConnection {
         self.connection.bounds()
     }
 
+    fn answers(&self, longest: Duration) -> Result<()> {
+        self.check_hears()?;
+        self.connection.answers(longest)
+    }
+
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
         self.connection.trim_before(offset)
     }
