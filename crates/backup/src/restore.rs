@@ -45,7 +45,9 @@ pub const NOT_IN_THE_WAY: &[&str] =
 /// Threads that read and check what another one writes: with one, the disk would rest while a chunk is checked.
 const READERS_MIN: usize = 2;
 /// What an unfinished restore has made.
-const OF_RESTORE: &[&str] = &["pages.plimsoll", "pages.plimsoll.new", RESTORED_NOTE];
+const OF_RESTORE: &[&str] = &["pages.plimsoll", "pages.plimsoll.new", STANDING, RESTORED_NOTE];
+/// Of a member of a replica set: how far it has read the shared log.
+const STANDING: &str = "shared-log-standing";
 const OPLOG: &str = "oplog";
 const FOLDERS_OF_RESTORE: &[&str] = &[OPLOG, "rings", "page_table"];
 
@@ -59,6 +61,8 @@ pub struct RestoreOptions {
     pub key: Option<OuterKey>,
     /// Where from, for the note.
     pub from: String,
+    /// Where a member of a replica set reads on in the shared log, as the file for that has it: there before the directory counts as whole.
+    pub standing: Option<Vec<u8>>,
 }
 
 /// What was restored; it is also what the note says.
@@ -239,6 +243,9 @@ impl Restoring<'_> {
             restored: time_of(clock.wall_millis()),
         };
         let note = serde_json::to_vec_pretty(&restored).map_err(|error| BackupError::damaged(RESTORED_NOTE, error))?;
+        if let Some(standing) = &self.options.standing {
+            write_note(&**self.disk, STANDING, standing)?;
+        }
         write_note(notes, RESTORED_NOTE, &note)?;
         remove_unfinished_note(notes)?;
         Ok(restored)

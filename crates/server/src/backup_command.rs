@@ -208,6 +208,7 @@ fn verify(
         target: Target::Newest,
         key: place.key(key.source()?.as_ref())?,
         from: place.from.clone(),
+        standing: None,
     };
     let problems = problems_of(&options, within, key)?;
     problems.iter().for_each(|problem| println!("{problem}"));

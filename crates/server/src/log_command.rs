@@ -138,7 +138,7 @@ fn verify_newest(care: &LogCare, within: Option<PathBuf>, key: &KeyArguments) ->
     let Some((id, false)) = care.newest_copy()? else { return Ok(()) };
     let outer_key = key.source()?.map(|source| source.read()).transpose()?;
     let options =
-        RestoreOptions { backup: Some(id.clone()), target: Target::Newest, key: outer_key, from: care.copies_url()? };
+        RestoreOptions { backup: Some(id.clone()), target: Target::Newest, key: outer_key, from: care.copies_url()?, standing: None };
     let problems = problems_of(&options, within, key)?;
     if let Some(problem) = problems.first() {
         return Err(format!("the copy {id} is not what it should be, and nothing is trimmed: {problem}"));

@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<ExitCode, String> {
         target: arguments.moment.target()?,
         key: arguments.place.key(key.as_ref())?,
         from: arguments.place.from.clone(),
+        standing: None,
     };
     if arguments.running.is_wanted() {
         return restore_into::run(&arguments.running, &arguments.key, &options);

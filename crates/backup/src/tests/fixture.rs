@@ -175,7 +175,7 @@ impl Fixture {
 }
 
 pub(super) fn restore_options(target: Target) -> RestoreOptions {
-    RestoreOptions { backup: None, target, key: None, from: "here".to_owned() }
+    RestoreOptions { backup: None, target, key: None, from: "here".to_owned(), standing: None }
 }
 
 pub(super) fn restore_into(

@@ -1,10 +1,11 @@
 //! Backups and restores that end at any moment: the next one goes on, and what is restored is right.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use platform::{InjectedError, Operation, SimulatedDisk};
+use platform::{Disk, InjectedError, Operation, SimulatedDisk};
 
 use super::fixture::*;
 use crate::*;
@@ -69,7 +70,7 @@ fn a_restore_that_was_killed_is_done_again_in_the_same_directory() {
     let fixture = Fixture::new();
     (0..60).for_each(|_| fixture.go_on());
     fixture.back_up(&options());
-    let options = restore_options(Target::Newest);
+    let options = RestoreOptions { standing: Some(b"there".to_vec()), ..restore_options(Target::Newest) };
     let expected = fixture.content();
     for operation in [Operation::Write, Operation::Sync, Operation::Rename, Operation::Remove] {
         for successes in 0.. {
@@ -81,7 +82,11 @@ fn a_restore_that_was_killed_is_done_again_in_the_same_directory() {
                 break;
             }
             disk.power_loss();
+            let has = |name: &str| disk.exists(Path::new(name)).unwrap();
+            let is_whole = has(RESTORED_NOTE) && !has(UNFINISHED_NOTE);
+            assert!(!is_whole || has("shared-log-standing"), "{operation:?} {successes}");
             let (_, content) = restore_into(&*fixture.objects, &disk, &options, &fixture.clock).unwrap();
+            assert!(has("shared-log-standing"));
             assert_eq!(content, expected, "{operation:?} {successes}");
         }
     }

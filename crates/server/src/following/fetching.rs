@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use backup::{EarlyPages, ObjectStore, Progress, RestoreOptions, Restored, SET_ASIDE, Target, UNFINISHED_NOTE};
 use platform::{Clock, DirectoryLock, Disk, OuterKey, RealDisk, SystemClock, SystemRandom, WorkClass, WorkScope};
-use replication::StandingFile;
 use shared_log::{Effect, Leader, Notice, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
 
 use super::copies::Copies;
@@ -232,17 +231,14 @@ impl Fetching<'_> {
             target: Target::Newest,
             key: self.key.clone(),
             from: self.copies.place().to_string(),
+            standing: standing.map(|standing| standing.encode()),
         };
         let times = (&SystemClock::new() as &dyn Clock, &SystemRandom as &dyn platform::Random);
         let restored = match early {
             Some(early) => early.go_on(&*objects, self.notes, times, &options, progress),
             None => backup::restore(&*objects, (&self.disk, self.notes), times, &options, progress),
         };
-        let restored = restored.map_err(told)?;
-        if let Some(standing) = standing {
-            StandingFile::open(self.disk.clone()).and_then(|mut file| file.store(standing)).map_err(told)?;
-        }
-        Ok(restored)
+        restored.map_err(told)
     }
 }
 
