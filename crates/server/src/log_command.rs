@@ -137,8 +137,13 @@ fn show(checked: &Checked) -> ExitCode {
 fn verify_newest(care: &LogCare, within: Option<PathBuf>, key: &KeyArguments) -> Result<(), String> {
     let Some((id, false)) = care.newest_copy()? else { return Ok(()) };
     let outer_key = key.source()?.map(|source| source.read()).transpose()?;
-    let options =
-        RestoreOptions { backup: Some(id.clone()), target: Target::Newest, key: outer_key, from: care.copies_url()?, standing: None };
+    let options = RestoreOptions {
+        backup: Some(id.clone()),
+        target: Target::Newest,
+        key: outer_key,
+        from: care.copies_url()?,
+        standing: None,
+    };
     let problems = problems_of(&options, within, key)?;
     if let Some(problem) = problems.first() {
         return Err(format!("the copy {id} is not what it should be, and nothing is trimmed: {problem}"));

@@ -57,6 +57,8 @@ struct Trimmer {
     clock: SystemClock,
     /// When it was looked last, and how long the oplog was then.
     looked: Option<(Duration, u64)>,
+    /// When it began to lead, or trimmed last.
+    since: Option<Duration>,
     /// A copy is wanted that was not given yet.
     is_waiting: bool,
     told: LogTrimming,
@@ -65,8 +67,8 @@ struct Trimmer {
 impl Trimmer {
     fn new(with: Trimming) -> Trimmer {
         let copies = Copies::of_log(&with.place, with.key.clone());
-        let (looked, is_waiting, told) = (None, false, LogTrimming::default());
-        Trimmer { with, copies, clock: SystemClock::new(), looked, is_waiting, told }
+        let (looked, since, is_waiting, told) = (None, None, false, LogTrimming::default());
+        Trimmer { with, copies, clock: SystemClock::new(), looked, since, is_waiting, told }
     }
 
     fn run(mut self) {
@@ -102,6 +104,7 @@ impl Trimmer {
         if self.is_waiting {
             self.want_nothing();
         }
+        self.since = None;
         if self.looked.take().is_some() {
             (self.told.first_record, self.told.kept_because) = (None, None);
             self.with.state.set_trimming(self.told.clone());
@@ -145,8 +148,9 @@ impl Trimmer {
         let first = care.range().start;
         self.told.first_record = Some(first.0);
         let (window, double) = self.windows();
+        let begins = care.window_begins(window)?;
         // Most looks end here.
-        if care.window_begins(window)?.first <= first {
+        if begins.first <= first || (begins.behind <= first && !self.is_silence_old()) {
             return Ok(None);
         }
         // What is trimmed cannot be looked at any more.
@@ -165,6 +169,16 @@ impl Trimmer {
         self.told.first_record = Some(began.0);
         let keeps_much = double_begins > began;
         Ok(keeps_much.then_some(why))
+    }
+
+    /// Whether it is time for what only says that a primary was there, where nothing else is older than the window: once in each.
+    fn is_silence_old(&mut self) -> bool {
+        let now = self.clock.monotonic();
+        let since = *self.since.get_or_insert(now);
+        match self.with.window {
+            LogWindow::Time(window) => now.saturating_sub(since) >= window,
+            LogWindow::Bytes(_) | LogWindow::Off => false,
+        }
     }
 
     /// The window as it is now, and one of twice its length.
@@ -200,6 +214,7 @@ impl Trimmer {
         let mut began = first;
         if target > first {
             began = care.trim(target)?;
+            self.since = Some(self.clock.monotonic());
             let records = began.0.saturating_sub(first.0);
             if records > 0 {
                 (self.told.trims, self.told.records) = (self.told.trims + 1, self.told.records + records);
