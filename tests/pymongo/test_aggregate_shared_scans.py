@@ -109,6 +109,13 @@ def test_a_count_gives_the_same(client, collection, collation):
         assert len({*both(client, lambda: collection.database.command(counted)["n"])}) == 1
 
 
+@pytest.mark.parametrize("stages", [[], [{"$sort": {"t": 1}}], [{"$match": {"k": 3}}], [{"$project": {"v": 1}}]])
+def test_a_stage_that_counts_all(client, collection, stages):
+    pipeline = [*stages, {"$count": "n"}]
+    alone, shared = both(client, lambda: collection.aggregate(pipeline).to_list())
+    assert alone == shared == [{"n": collection.count_documents(stages[0]["$match"] if "$match" in str(stages) else {})}]
+
+
 def test_explain_tells_it(client, collection):
     slow = {"$expr": {"$gt": [{"$reduce": {"input": {"$range": [0, 300]}, "initialValue": "$k", "in": {"$add": ["$$value", 1]}}}, 301]}}
     command = {"explain": {"count": "c", "query": slow, "hint": {"$natural": 1}}, "verbosity": "executionStats"}
