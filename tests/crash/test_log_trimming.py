@@ -8,8 +8,7 @@ import pytest
 from pymongo import WriteConcern
 
 from test_object_log import ObjectReplicaSet, store  # noqa: F401
-from test_replica_set import ReplicaSet, check_new_member, copies, fill
-from test_replica_set_watching import section
+from test_replica_set import ReplicaSet, check_new_member, copies, fill, of_log
 
 WINDOW_SECONDS = 12
 # A member stores each ten seconds how far it has read, and a copy is younger than that.
@@ -50,10 +49,6 @@ def started(found):
 @pytest.fixture
 def replica_set(tmp_path):
     yield from started(TrimmedSet(tmp_path))
-
-
-def of_log(member):
-    return section(member)["log"]
 
 
 def first_record(replica_set):

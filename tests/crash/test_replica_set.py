@@ -440,6 +440,15 @@ def test_a_member_that_comes_to_a_long_log_gets_a_copy_in_place_of_reading_it(re
             assert direct.test.command("validate", "numbers")["valid"]
 
 
+def section(member):
+    with pymongo.MongoClient(member.uri) as client:
+        return client.admin.command("serverStatus")["plimsoll"]["replicaSet"]
+
+
+def of_log(member):
+    return section(member)["log"]
+
+
 def fill(client, count=400):
     """Documents that take a while to copy: nothing makes them smaller, and the log is too long to be read."""
     for first in range(0, count, 50):
@@ -519,6 +528,9 @@ def test_two_new_members_share_a_copy(replica_set):
 def test_a_new_member_gets_the_copy_that_was_made_for_the_one_before(replica_set):
     with replica_set.client() as client:
         documents = fill(client)
+        # Then a copy has little behind it, whatever time goes by until it is wanted again.
+        filled = max(of_log(member)["nextRecord"] for member in replica_set.members)
+        replica_set.wait_until(lambda: all(of_log(member)["neededRecord"] >= filled for member in replica_set.members), 60)
         first = replica_set.add(3)
         first.start()
         replica_set.wait_until(replica_set.is_whole, 90)

@@ -6,7 +6,7 @@ import pymongo
 import pytest
 
 from server_process import free_port
-from test_replica_set import ReplicaSet
+from test_replica_set import ReplicaSet, section
 
 
 @pytest.fixture
@@ -31,11 +31,6 @@ def samples(member):
 
 def name(member):
     return f"127.0.0.1:{member.port}"
-
-
-def section(member):
-    with pymongo.MongoClient(member.uri) as client:
-        return client.admin.command("serverStatus")["plimsoll"]["replicaSet"]
 
 
 def warnings(member):

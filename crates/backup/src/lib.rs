@@ -54,8 +54,8 @@ pub use outgoing_http::{OutgoingClient, Unencrypted, outgoing_client};
 pub use place::Place;
 pub use progress::{Phase, Progress};
 pub use restore::{
-    EarlyPages, NOT_IN_THE_WAY, RESTORED_NOTE, RestoreOptions, Restored, SET_ASIDE, UNFINISHED_NOTE, read_back,
-    restore, undo,
+    EarlyPages, NOT_IN_THE_WAY, RESTORED_NOTE, RestoreOptions, Restored, SET_ASIDE, STANDING_FILE, UNFINISHED_NOTE,
+    read_back, restore, undo,
 };
 pub use target::Target;
 pub use validation::{Validated, validate};

@@ -45,9 +45,9 @@ pub const NOT_IN_THE_WAY: &[&str] =
 /// Threads that read and check what another one writes: with one, the disk would rest while a chunk is checked.
 const READERS_MIN: usize = 2;
 /// What an unfinished restore has made.
-const OF_RESTORE: &[&str] = &["pages.plimsoll", "pages.plimsoll.new", STANDING, RESTORED_NOTE];
+const OF_RESTORE: &[&str] = &["pages.plimsoll", "pages.plimsoll.new", STANDING_FILE, RESTORED_NOTE];
 /// Of a member of a replica set: how far it has read the shared log.
-const STANDING: &str = "shared-log-standing";
+pub const STANDING_FILE: &str = "shared-log-standing";
 const OPLOG: &str = "oplog";
 const FOLDERS_OF_RESTORE: &[&str] = &[OPLOG, "rings", "page_table"];
 
@@ -244,7 +244,7 @@ impl Restoring<'_> {
         };
         let note = serde_json::to_vec_pretty(&restored).map_err(|error| BackupError::damaged(RESTORED_NOTE, error))?;
         if let Some(standing) = &self.options.standing {
-            write_note(&**self.disk, STANDING, standing)?;
+            write_note(&**self.disk, STANDING_FILE, standing)?;
         }
         write_note(notes, RESTORED_NOTE, &note)?;
         remove_unfinished_note(notes)?;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::record::{Record, RecordKind};
-use crate::{Offset, Result, SharedLog, SharedLogError};
+use crate::{Offset, Result, SharedLog, SharedLogError, StoredRecord};
 
 /// How long a record that is there may take to come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,24 +44,15 @@ pub fn window_begins(
     window: Window,
     peek: &Peek<'_>,
 ) -> Result<WindowBegin> {
-    let search = Search { log, end: range.end.0, peek };
-    match window {
-        Window::Since(since) => {
-            let behind = search.first_logged(range.start.0, since)?;
-            let first = search.next_entry(behind)?.map_or(search.end, |(at, _)| at);
-            Ok(WindowBegin { behind: Offset(behind), first: Offset(first) })
-        }
-        Window::Bytes(bytes) => {
-            let end = search.last_reach(range.start.0)?;
-            let begin = end.map(|end| search.first_beyond(range.start.0, end.saturating_sub(bytes))).transpose()?;
-            let begin = Offset(begin.unwrap_or(search.end));
-            Ok(WindowBegin { behind: begin, first: begin })
-        }
-    }
+    let read = |from| log.read(Offset(from), 1, PATIENCE);
+    Search { read: &read, end: range.end.0, peek }.window_begins(range.start.0, window)
 }
 
+/// What is there from a place on; nothing: it does not come.
+type Read<'r> = dyn Fn(u64) -> Result<Vec<StoredRecord>> + 'r;
+
 struct Search<'s> {
-    log: &'s dyn SharedLog,
+    read: &'s Read<'s>,
     end: u64,
     peek: &'s Peek<'s>,
 }
@@ -89,10 +80,26 @@ fn middle(low: u64, high: u64) -> u64 {
 }
 
 impl Search<'_> {
+    fn window_begins(&self, begin: u64, window: Window) -> Result<WindowBegin> {
+        match window {
+            Window::Since(since) => {
+                let behind = self.first_logged(begin, since)?;
+                let first = self.next_entry(behind)?.map_or(self.end, |(at, _)| at);
+                Ok(WindowBegin { behind: Offset(behind), first: Offset(first) })
+            }
+            Window::Bytes(bytes) => {
+                let end = self.last_reach(begin)?;
+                let found = end.map(|end| self.first_beyond(begin, end.saturating_sub(bytes))).transpose()?;
+                let found = Offset(found.unwrap_or(self.end));
+                Ok(WindowBegin { behind: found, first: found })
+            }
+        }
+    }
+
     /// The first record of ours from `from` on.
     fn look(&self, mut from: u64) -> Result<Option<Found>> {
         while from < self.end {
-            let records = self.log.read(Offset(from), 1, PATIENCE)?;
+            let records = (self.read)(from)?;
             let late = || SharedLogError::Unreachable { cause: format!("record {from} does not come") };
             let last = records.last().ok_or_else(late)?;
             from = last.offset.0 + 1;
@@ -168,51 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{AppendOutcome, Bounds, LogIdentity, MemoryLog, Sending, StoredRecord, Ticket};
-
-    /// Counts what is read.
-    struct Counted<'l> {
-        log: &'l dyn SharedLog,
-        reads: std::sync::atomic::AtomicUsize,
-    }
-
-    impl SharedLog for Counted<'_> {
-        fn identity(&self) -> Result<LogIdentity> {
-            self.log.identity()
-        }
-        fn begin_append(&self, batch: &[Sending]) {
-            self.log.begin_append(batch);
-        }
-        fn outcomes(&self, longest: Duration) -> Vec<AppendOutcome> {
-            self.log.outcomes(longest)
-        }
-        fn read(&self, from: Offset, bytes_max: usize, longest: Duration) -> Result<Vec<StoredRecord>> {
-            self.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.log.read(from, bytes_max, longest)
-        }
-        fn bounds(&self) -> Result<Bounds> {
-            self.log.bounds()
-        }
-        fn answers(&self, longest: Duration) -> Result<()> {
-            self.log.answers(longest)
-        }
-
-        fn trim_before(&self, offset: Offset) -> Result<Offset> {
-            self.log.trim_before(offset)
-        }
-        fn post(&self, node: u64, notice: &[u8]) -> Result<()> {
-            self.log.post(node, notice)
-        }
-        fn notices(&self) -> Result<Vec<Vec<u8>>> {
-            self.log.notices()
-        }
-        fn withdraw(&self, node: u64) -> Result<()> {
-            self.log.withdraw(node)
-        }
-        fn check(&self) -> Result<Vec<String>> {
-            self.log.check()
-        }
-    }
+    use crate::{MemoryLog, Sending, Ticket};
 
     struct Filler<'l> {
         log: &'l dyn SharedLog,
@@ -294,11 +257,15 @@ mod tests {
         filler.entry(b"e12");
         (0..20_000).for_each(|_| filler.say(RecordKind::Heartbeat));
         filler.entry(b"e12");
-        let counted = Counted { log: &connection, reads: 0.into() };
-        let all = Offset(0)..connection.bounds().unwrap().end;
-        let begins = window_begins(&counted, all, Window::Since(30), &peek).unwrap();
+        let reads = Cell::new(0);
+        let read = |from| {
+            reads.set(reads.get() + 1);
+            connection.read(Offset(from), 1, PATIENCE)
+        };
+        let search = Search { read: &read, end: connection.bounds().unwrap().end.0, peek: &peek };
+        let begins = search.window_begins(0, Window::Since(30)).unwrap();
         assert_eq!((begins.behind, begins.first), (Offset(1), Offset(20_001)));
-        let reads = counted.reads.into_inner();
+        let reads = reads.get();
         assert!(reads < 600, "{reads}");
     }
 }

@@ -84,9 +84,9 @@ fn a_restore_that_was_killed_is_done_again_in_the_same_directory() {
             disk.power_loss();
             let has = |name: &str| disk.exists(Path::new(name)).unwrap();
             let is_whole = has(RESTORED_NOTE) && !has(UNFINISHED_NOTE);
-            assert!(!is_whole || has("shared-log-standing"), "{operation:?} {successes}");
+            assert!(!is_whole || has(STANDING_FILE), "{operation:?} {successes}");
             let (_, content) = restore_into(&*fixture.objects, &disk, &options, &fixture.clock).unwrap();
-            assert!(has("shared-log-standing"));
+            assert!(has(STANDING_FILE));
             assert_eq!(content, expected, "{operation:?} {successes}");
         }
     }

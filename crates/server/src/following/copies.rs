@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use backup::{BackupOptions, Extent, ObjectStore, Packing, Place};
+use backup::{BackupError, BackupOptions, Extent, Manifest, ObjectStore, Packing, Place};
 use commands::SetMembers;
 use platform::{Clock, Disk, OpenMode, OuterKey, RealDisk, SystemClock, SystemRandom, replace_file, spawn_named};
 use replication::StandingFile;
@@ -94,6 +94,15 @@ impl Copies {
 
     pub(super) fn note_damaged(&self, id: &str) -> io::Result<()> {
         put(&self.disk()?, &format!("{DAMAGED}{id}"), b"")
+    }
+
+    /// What a copy says of itself, if it is whole.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub(super) fn manifest(&self, id: &str) -> Result<Option<Manifest>, BackupError> {
+        let (whole, _) = backup::list(&*self.place().open_existing()?)?;
+        Ok(whole.into_iter().find(|manifest| manifest.id == id))
     }
 
     /// The copies from which a member can go on, oldest first.

@@ -59,7 +59,11 @@ pub(super) fn fetch_if_needed(
         }
         (Need::Shorter | Need::Only, Some(copies)) => copies,
     };
-    match copies.recent(log, Reach::Short).unwrap_or_default() {
+    let recent = copies.recent(log, Reach::Short).unwrap_or_else(|why| {
+        tracing::warn!(target: "replication", why, "whether an earlier copy would do is not known");
+        None
+    });
+    match recent {
         Some(copy) if copies.given_to(node).map_err(told)?.is_none() => {
             tracing::info!(target: "replication", copy = copy.id, why = need.in_words(), "restores a copy that was made lately");
             copies.take(node, &copy).map_err(told)?;
@@ -307,5 +311,22 @@ impl<'l> Others<'l> {
             (self.told, self.heard) = (told, now);
         }
         now.saturating_sub(self.heard) > SILENT_AFTER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimulatedDisk;
+    use replication::StandingFile;
+
+    use super::*;
+
+    #[test]
+    fn a_restored_standing_is_where_the_member_looks() {
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1));
+        let log = shared_log::MemoryLog::new(1).connect();
+        let standing = Reading::new(log.identity().unwrap(), OplogPlace::default()).standing();
+        StandingFile::open(disk.clone()).unwrap().store(standing).unwrap();
+        assert!(disk.exists(Path::new(backup::STANDING_FILE)).unwrap());
     }
 }

@@ -222,7 +222,8 @@ impl LogCare {
         }
         let now = SystemClock::new().wall_millis();
         let is_member = |notice: &Notice| notice.is_listed || age(notice, now) <= RECENT.as_millis() as i64;
-        let rule = TrimRule { window: since(keep, now), proof: Proof::Restored, is_waited_for: &is_member };
+        let window = self.window_begins(since(keep, now))?;
+        let rule = TrimRule { window, proof: Proof::Restored, is_waited_for: &is_member };
         let needs = self.needs(&rule)?;
         let target = needs
             .target
@@ -251,7 +252,7 @@ impl LogCare {
     /// What is needed of the log: the one rule of trimming.
     pub(super) fn needs(&self, rule: &TrimRule<'_>) -> Result<Needs, String> {
         let now = SystemClock::new().wall_millis();
-        let window = self.window_begins(rule.window)?;
+        let window = rule.window;
         let good = self.kept()?.into_iter().rfind(|copy| copy.proof >= rule.proof);
         let target = good.as_ref().map(|copy| copy.standing.next.min(window.first));
         let notices = self.notices()?;
@@ -309,8 +310,8 @@ impl LogCare {
 
 /// How much of the log is kept.
 pub(super) struct TrimRule<'r> {
-    /// For members that are away.
-    pub(super) window: Window,
+    /// Where it begins what members find that are away.
+    pub(super) window: WindowBegin,
     /// How good a copy must be to stand for what is removed.
     pub(super) proof: Proof,
     /// Whether what a member needs is kept, however old it is.

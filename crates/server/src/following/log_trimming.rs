@@ -20,7 +20,7 @@ use std::time::Duration;
 use backup::BackupError;
 use commands::{LogTrimming, SetMembers};
 use platform::{Clock, SystemClock, WorkClass, WorkScope, spawn_named};
-use shared_log::{Notice, Offset, Window};
+use shared_log::{Notice, Offset, Window, WindowBegin};
 
 use super::copies::{Copies, Proof};
 use super::log_care::{self, COPIES_KEPT, LogCare, Needs, TrimRule};
@@ -161,7 +161,7 @@ impl Trimmer {
                 "no directory is named for copies of the data: the option copies in the URL of --log does so"
                     .to_owned(),
             ),
-            Some(copies) => match self.trim(&care, &copies.clone(), window) {
+            Some(copies) => match self.trim(&care, &copies.clone(), begins) {
                 Ok(done) => done,
                 Err(why) => (first, why),
             },
@@ -194,7 +194,7 @@ impl Trimmer {
     }
 
     /// Where the log begins afterwards, and what it was that kept more of it.
-    fn trim(&mut self, care: &LogCare, copies: &Copies, window: Window) -> Result<(Offset, String), String> {
+    fn trim(&mut self, care: &LogCare, copies: &Copies, window: WindowBegin) -> Result<(Offset, String), String> {
         let mut why = self.read_back(care, copies)?;
         let alive: Vec<String> = {
             let look = self.with.state.look();
@@ -234,9 +234,8 @@ impl Trimmer {
         if next < needs.window.behind || next >= needs.window.first {
             return Ok(next < needs.window.behind);
         }
-        let objects = copies.place().open_existing().map_err(|error| error.to_string())?;
-        let (whole, _) = backup::list(&*objects).map_err(|error| error.to_string())?;
-        let made = whole.iter().find(|manifest| manifest.id == copy.id).map_or(0, |manifest| manifest.ended_millis);
+        let manifest = copies.manifest(&copy.id).map_err(|error| error.to_string())?;
+        let made = manifest.map_or(0, |manifest| manifest.ended_millis);
         Ok(self.clock.wall_millis().saturating_sub(made) >= window.as_millis() as i64)
     }
 

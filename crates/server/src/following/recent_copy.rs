@@ -37,9 +37,8 @@ impl Copies {
         let notices = log.notices().map_err(|error| error.to_string())?;
         let listed = notices.iter().filter_map(|notice| Notice::decode(notice)).filter(|notice| notice.is_listed);
         let Some(applied) = listed.map(|notice| notice.applied).max() else { return Ok(None) };
-        let objects = self.place().open_existing().map_err(|error| error.to_string())?;
-        let (whole, _) = backup::list(&*objects).map_err(|error| error.to_string())?;
-        let Some(manifest) = whole.into_iter().find(|manifest| manifest.id == newest.id) else { return Ok(None) };
+        let manifest = self.manifest(&newest.id).map_err(|error| error.to_string())?;
+        let Some(manifest) = manifest else { return Ok(None) };
         let behind = applied.saturating_sub(newest.standing.whole.position);
         Ok(is_short(behind, (manifest.began_millis, manifest.ended_millis), SystemClock::new().wall_millis())
             .then_some(newest))
