@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::Clock;
+use crate::{Clock, part_of};
 use crate::foreground::Foreground;
 use crate::schedule::{SHORT_SLICE, take_precise_timers};
 use crate::waits::{WaitKind, waiting};
@@ -26,8 +26,9 @@ use crate::waits::{WaitKind, waiting};
 /// up does not always interrupt it.
 const STRETCH: Duration = Duration::from_micros(50);
 const _: () = assert!(STRETCH.as_nanos() * 2 < SHORT_SLICE.as_nanos(), "it rests before it is interrupted");
-/// A stretch that was longer, because it waited for something or for lack of a step, counts as this.
-const LONGEST_COUNTED: Duration = Duration::from_millis(16);
+/// A stretch that was longer, because it waited for something or for lack of a step, counts as this: one long work that has a
+/// quarter of a processor rests for `REST_MAX` behind it.
+const LONGEST_COUNTED: Duration = part_of(REST_MAX, 3);
 /// Longest rest, so that who is told to stop does so soon.
 const REST_MAX: Duration = LATELY.saturating_mul(5);
 /// For so long after a short operation the next one is expected. What works for longer is no short one.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::RwLockReadGuard;
-use platform::{IdlePause, WorkBudget};
+use platform::{IdlePause, WorkBudget, part_of};
 
 use crate::TreeId;
 use crate::btree::{Damage, Merged, Shrinking, SparseLeaf, TreePages};
@@ -25,14 +25,11 @@ use crate::pressure_marks::WRITTEN_AHEAD_FROM;
 use crate::system_memory::{SystemMemory, left_bytes};
 
 /// Pause of eviction and of writing ahead between two looks that nobody has asked for, and behind an error.
-const EVICTION_PAUSE: Duration = Duration::from_millis(100);
+pub const UNASKED_PAUSE: Duration = Duration::from_millis(100);
 /// That pause when there is nothing to do.
-const EVICTION_PAUSE_MAX: Duration = EVICTION_PAUSE.saturating_mul(8);
-/// Pause of the reclaimer, and when there is nothing to do.
-const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
-const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(32);
-/// Pieces of free space that are given back to the file system one after the other.
-const PIECES_GIVEN_BACK: usize = 2;
+const UNASKED_PAUSE_MAX: Duration = UNASKED_PAUSE.saturating_mul(8);
+/// Pause of the reclaimer, whom nobody asks: what is paced goes on at its looks.
+const RECLAIM_PAUSE: Duration = part_of(UNASKED_PAUSE, 5);
 /// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.
 const STEP_ITEMS: usize = BATCH_PAGES;
 /// How often in a row a page is read for a leaf to be shrunk, until the leaf is left for later: pages leave meanwhile.
@@ -55,7 +52,7 @@ impl Engine {
     /// Starts the engine's threads. They end with [`Engine::stop_background`].
     pub fn start_background(self: &Arc<Self>) -> Result<()> {
         self.trees.cache.set_has_evictor(true);
-        let (mut pause, mut found) = (IdlePause::new(EVICTION_PAUSE, EVICTION_PAUSE_MAX), false);
+        let (mut pause, mut found) = (IdlePause::new(UNASKED_PAUSE, UNASKED_PAUSE_MAX), false);
         self.spawn("page-evictor", move |engine| {
             engine.trees.cache.frames.wait_for_eviction_request(pause.after(found));
             found = false;
@@ -65,7 +62,7 @@ impl Engine {
             }
             Ok(())
         })?;
-        let (mut pause, mut found) = (IdlePause::new(EVICTION_PAUSE, EVICTION_PAUSE_MAX), false);
+        let (mut pause, mut found) = (IdlePause::new(UNASKED_PAUSE, UNASKED_PAUSE_MAX), false);
         self.spawn("page-writer", move |engine| {
             engine.trees.cache.writer.wait_for_victims(pause.after(found));
             found = false;
@@ -88,7 +85,7 @@ impl Engine {
                 Ok(())
             })?;
         }
-        let mut pause = IdlePause::new(RECLAIM_PAUSE, RECLAIM_PAUSE_MAX);
+        let mut pause = IdlePause::new(RECLAIM_PAUSE, UNASKED_PAUSE_MAX);
         let (mut found, mut has_found) = (false, false);
         self.spawn("reclaimer", move |engine| {
             if !found {
@@ -129,7 +126,7 @@ impl Engine {
                 WorkBudget::background_step();
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.
-                    engine.clock.sleep(EVICTION_PAUSE);
+                    engine.clock.sleep(UNASKED_PAUSE);
                 }
             }
         });
@@ -385,19 +382,9 @@ impl Engine {
             pace.cleaning.kept_bytes(self.store.space(), self.disk_room())
         };
         self.store.keep_free(kept);
-        for piece in 0..PIECES_GIVEN_BACK {
-            let began = self.clock.monotonic();
-            let given_back = self.store.give_space_back(PUNCHED_BYTES).map_err(EngineError::from);
-            let gave = self.poison_on_error(given_back)?;
-            if piece == 0 {
-                self.reclaim_pace.lock().gives_back = gave;
-            }
-            if !gave || piece + 1 == PIECES_GIVEN_BACK {
-                break;
-            }
-            // Whoever wants to read the file has had to wait for so long.
-            self.clock.sleep(self.clock.monotonic().saturating_sub(began));
-        }
+        let given_back = self.store.give_space_back(PUNCHED_BYTES).map_err(EngineError::from);
+        let gave = self.poison_on_error(given_back)?;
+        self.reclaim_pace.lock().gives_back = gave;
         Ok(())
     }
 

@@ -19,13 +19,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use platform::part_of;
+
 use crate::checkpoint_mark::{CheckpointMark, KeptLeftovers, MarkContents};
 use crate::cleaning_pace::{BYTES_IDLE as CLEANED_WHEN_IDLE_BYTES, SPARE_ONE_IN, WINDOW as COUNTED_OVER};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::PAGE_BYTES;
 use crate::page_cache::BATCH_PAGES;
-use crate::page_store::PageId;
+use crate::page_store::{CHEAP_RATIO_MAX, PageId};
 use crate::saved_changes::SavedChanges;
 use parking_lot::RwLockWriteGuard;
 
@@ -39,13 +41,14 @@ const STAGES: f64 = 2.0;
 /// Longest sleep between two looks at whether to hurry, or to stop.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(10);
 /// How long all changes may wait for those that are under way when a checkpoint is frozen. Twice as long at each further attempt.
-const BARRIER_PATIENCE: Duration = Duration::from_millis(1);
+const BARRIER_PATIENCE: Duration = part_of(LOOK_PAUSE, 10);
 /// Between two attempts: who was kept out has twice that time.
 const BARRIER_PAUSE: Duration = BARRIER_PATIENCE.saturating_mul(2);
 /// Leaves whose buffered changes are saved in one step.
 const STEP_LEAVES: usize = 16 * BATCH_PAGES;
-/// A file that takes this many times what it holds, and what cleaning moves at once, wants a checkpoint.
-const CROWDED_RATIO: u64 = 5;
+/// A file that takes this many times what it holds, and what cleaning moves at once, wants a checkpoint: twice as much as
+/// cleaning allows while much is being changed.
+const CROWDED_RATIO: u64 = (2.0 * CHEAP_RATIO_MAX) as u64;
 const CROWDED_SLACK_BYTES: u64 = CLEANED_WHEN_IDLE_BYTES;
 /// Checkpoints made because much would be given back while little is being changed are at least so far apart.
 const FOR_SPACE_APART: Duration = COUNTED_OVER.saturating_mul(5);
@@ -84,11 +87,6 @@ impl CheckpointInProgress {
     /// Whether it has come so far that changes are told apart by it.
     pub fn is_frozen(&self) -> bool {
         self.epoch.is_some()
-    }
-
-    /// About how many pages it writes.
-    pub fn pages_expected(&self) -> usize {
-        self.pages_total
     }
 
     /// What the checkpoint will say of the oplog.

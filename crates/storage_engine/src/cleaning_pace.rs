@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use platform::part_of;
+
 use crate::page_store::{CleaningEffort, PageStoreSpace};
 
 /// How long pages written and freed are counted to tell whether much is being changed.
@@ -33,8 +35,8 @@ const PAUSE_BUSY: Duration = Duration::from_millis(50);
 /// `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the operating system kept them in goes back to the host of
 /// a virtual machine, which stops everybody for a moment too (4 GB given back in a minute took an eighth of the processors' time).
 const GIVING_BACK_PAUSE_BUSY: Duration = GIVING_BACK_PAUSE_CALM.saturating_mul(2);
-const GIVING_BACK_PAUSE_CALM: Duration = PAUSE_BUSY.saturating_mul(2);
-const GIVING_BACK_PAUSE_IDLE: Duration = PAUSE_BUSY;
+const GIVING_BACK_PAUSE_CALM: Duration = PAUSE_BUSY;
+const GIVING_BACK_PAUSE_IDLE: Duration = part_of(PAUSE_BUSY, 2);
 /// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
 /// seconds frees at its end about what is written until the next one frees anything.
 const EXPECTED_WINDOWS: u64 = 4;

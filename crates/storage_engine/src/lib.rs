@@ -55,6 +55,7 @@ mod verify;
 
 pub use batch::{Batch, Change, ChangeKind};
 pub use btree::MAX_KEY_BYTES;
+pub use background::UNASKED_PAUSE;
 pub use checkpoint::{CheckpointInProgress, LOOK_PAUSE};
 pub use checkpoint_mark::CheckpointMark;
 pub use copying::{EngineCopy, ring_file};

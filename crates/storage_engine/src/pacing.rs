@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::pressure_marks::{LONG, Ramps, USUAL};
 
 /// Longest delay of one write.
-const DELAY_MAX: Duration = Duration::from_millis(20);
+pub(crate) const DELAY_MAX: Duration = Duration::from_millis(20);
 /// Longest rest of long work. Short enough that an index build beside an overload that never ends comes to an end itself.
 const LONG_DELAY_MAX: Duration = part_of(DELAY_MAX, 2);
 

@@ -93,6 +93,7 @@ use parking_lot::Mutex;
 use platform::{Disk, File, is_disk_full};
 
 pub use self::address::{PAGE_BYTES, PAGE_ID_LIMIT, PageAddress, PageId, UNIT_BYTES};
+pub(crate) use self::cleaning::CHEAP_RATIO_MAX;
 pub use self::cleaning::{CleanOutcome, CleaningEffort};
 pub use self::compression::{Codec, Compression};
 pub use self::error::{PageStoreError, Result};

@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
+use crate::cleaning_pace::WINDOW;
+
 /// Time from one look to the next.
-const LOOK_APART: Duration = Duration::from_secs(5);
-/// Shares of the page file that must find room beside us, in percent: to go on keeping, and to begin again.
-const KEPT_ABOVE_PERCENT: u64 = 30;
+const LOOK_APART: Duration = WINDOW.saturating_mul(2);
+/// Shares of the page file that must find room beside us, in percent: to begin again to keep, and to go on.
 const KEPT_AGAIN_PERCENT: u64 = 50;
+const KEPT_ABOVE_PERCENT: u64 = KEPT_AGAIN_PERCENT / 2;
 
 /// What was decided last.
 #[derive(Default)]
@@ -52,7 +54,7 @@ mod tests {
         assert_eq!(look(5, 200), Some(false));
         assert_eq!(look(10, 400), None);
         assert_eq!(look(15, 500), Some(true));
-        assert_eq!(look(20, 299), Some(false));
+        assert_eq!(look(20, 249), Some(false));
         assert!(left_bytes().is_some_and(|bytes| bytes > 0));
     }
 }

@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oplog::{Oplog, OplogPosition, SpaceReturn};
-use platform::{IdlePause, LongWork, WorkBudget, spawn_named};
+use platform::{IdlePause, LongWork, WorkBudget, part_of, spawn_named};
+use storage_engine::UNASKED_PAUSE;
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -17,7 +18,7 @@ use crate::store::Store;
 use crate::write_context::WriteContext;
 
 /// How often threads look whether something is due while something is written.
-const POLL: Duration = Duration::from_millis(50);
+const POLL: Duration = part_of(UNASKED_PAUSE, 2);
 /// How often they look while nothing is written.
 const POLL_MAX: Duration = POLL.saturating_mul(20);
 /// From one piece of the oplog's space that is given back to the next, and while there is nothing to give back.

@@ -20,15 +20,9 @@ use crate::store::Store;
 /// Time from the beginning of one checkpoint to that of the next that somebody asks for. Each holds up all commits for a moment, and writes anew the
 /// pages that change all the time.
 const REQUESTED_APART: Duration = part_of(QUIET, 2);
-/// While others write, one that somebody waits for takes so long for each of its pages, at most `REQUESTED_SPREAD`, and no longer than one that nobody waits for.
-const REQUESTED_PER_PAGE: Duration = Duration::from_millis(2);
-const REQUESTED_SPREAD: Duration = QUIET.saturating_mul(4);
 
 /// Nobody has logged anything for so long: a moment that may last.
 const QUIET: Duration = Duration::from_millis(500);
-/// With this part of what makes one due, a quiet moment is used for a checkpoint: nobody waits for it, it gives the oplog's space back, and what comes
-/// next finds clean pages.
-const QUIET_ONE_IN: u64 = 4;
 
 /// Whether a checkpoint waits until it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +280,6 @@ impl Store {
             // What deletes free, and the oplog before them, comes back with a checkpoint only.
             let is_due = logged >= self.options.checkpoint_log_bytes
                 || (logged > 0 && (is_time || self.is_short_of_space()))
-                || (is_quiet && logged >= (self.options.checkpoint_log_bytes / QUIET_ONE_IN).max(1))
                 || self.engine.space_wants_checkpoint(since_last, is_time);
             if urgency == Urgency::IfDue && (!is_due || self.received.check_decided().is_err()) {
                 return Ok(CheckpointProgress::NotDue);
@@ -363,22 +356,12 @@ impl Store {
         Ok(CheckpointProgress::Published)
     }
 
-    /// Between two pieces. Somebody who begins to wait ends the pause; the next ones are shorter then.
+    /// Between two pieces. Somebody who waits, or begins to, ends it.
     fn pause_checkpoint(&self, checkpoint: &CheckpointInProgress) -> Result<()> {
         let checkpoints = &self.checkpoints;
-        let (was_asked_for, spread) = (checkpoints.is_asked_for(), self.options.checkpoint_spread);
-        let spread = match was_asked_for {
-            true => {
-                REQUESTED_PER_PAGE.saturating_mul(checkpoint.pages_expected() as u32).min(REQUESTED_SPREAD).min(spread)
-            }
-            false => spread,
-        };
-        let is_hurried = || {
-            self.is_stopping()
-                || checkpoints.hurried.load(Ordering::Relaxed) > 0
-                || (!was_asked_for && checkpoints.is_asked_for())
-        };
-        Ok(self.engine.pause_checkpoint(checkpoint, spread, &is_hurried)?)
+        let is_hurried =
+            || self.is_stopping() || checkpoints.hurried.load(Ordering::Relaxed) > 0 || checkpoints.is_asked_for();
+        Ok(self.engine.pause_checkpoint(checkpoint, self.options.checkpoint_spread, &is_hurried)?)
     }
 }
 
@@ -405,24 +388,6 @@ mod tests {
         fixture.store.requested_checkpoint().unwrap();
         assert_eq!(fixture.clock.monotonic() - began, REQUESTED_APART);
         assert_eq!(made(&fixture) - before, 2);
-    }
-
-    #[test]
-    fn a_quiet_moment_is_used_when_much_was_logged() {
-        let mut fixture = Fixture::with(StoreOptions { checkpoint_log_bytes: 400 << 10, ..options() });
-        let collection = fixture.collection("a.b");
-        let insert_and_rest = |fixture: &mut Fixture, ids: std::ops::Range<i32>, rest: Duration| {
-            ids.for_each(|id| drop(fixture.insert(&collection, rawdoc! { "_id": id, "a": "x".repeat(1000) })));
-            while fixture.store.checkpoint_step(Urgency::IfDue).unwrap() {}
-            fixture.clock.advance(rest);
-            let before = made(fixture);
-            while fixture.store.checkpoint_step(Urgency::IfDue).unwrap() {}
-            made(fixture) - before
-        };
-        assert_eq!(insert_and_rest(&mut fixture, 0..50, QUIET), 0);
-        assert_eq!(insert_and_rest(&mut fixture, 50..150, QUIET / 2), 0);
-        assert_eq!(insert_and_rest(&mut fixture, 150..151, QUIET), 1);
-        assert_eq!(insert_and_rest(&mut fixture, 151..152, QUIET), 0);
     }
 
     #[test]

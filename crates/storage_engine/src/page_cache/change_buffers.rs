@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
 use super::change_encoding::{BufferedChange, EncodedChanges, HEADER_BYTES_MAX};
 use super::merge_bounds::{
-    CACHE_PERCENT_MAX, DUE_LEAVES_MAX, DUE_PARTS_MAX, FULLEST_MAX, SPARSE_PARTS_MIN, SPARSE_PARTS_MORE,
+    CACHE_PERCENT_MAX, DUE_LEAVES_MAX, DUE_PARTS_MAX, FULLEST_MAX, SPARSE_PARTS_MIN,
 };
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 use crate::node::change_bytes_max;
@@ -86,11 +86,10 @@ impl LeafBuffer {
     /// An empty one for a page that has `room` bytes.
     fn new(page: PageId, room: usize, prefix_length: usize, first_seconds: u32, epoch: u16) -> Self {
         let parts = PageIdHasher::of(page) as usize % DUE_PARTS_MAX;
-        let sparse_parts = SPARSE_PARTS_MIN + PageIdHasher::of(page) as usize % SPARSE_PARTS_MORE;
         Self {
             room: room as u16,
             due_room: (room * parts / 256) as u16,
-            until_sparse: (PAGE_BYTES.saturating_sub(room) * sparse_parts / 256).max(1) as u16,
+            until_sparse: (PAGE_BYTES.saturating_sub(room) * SPARSE_PARTS_MIN / 256).max(1) as u16,
             prefix_length: prefix_length as u16,
             first_seconds,
             epoch,

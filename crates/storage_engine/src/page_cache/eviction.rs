@@ -15,20 +15,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use platform::part_of;
 
 use super::replacement::{Spared, WORTH_MAX, leaves_now};
 use super::writing::BATCH_PAGES;
 use super::{Frames, PageCache, PageWriter};
 use crate::error::Result;
 use crate::frame_arena::{FrameId, NO_PAGE};
+use crate::pacing::DELAY_MAX;
 use crate::page_store::PageAddress;
 use crate::page_table::{DiskPage, PageState};
 use crate::pressure_marks::PATIENT_FROM_SUPPLY;
 
-/// How long the evictor waits at a time for victims that are being written.
-const PATIENCE: Duration = Duration::from_millis(5);
-/// The part of the frames that it looks at in between.
-const IMPATIENT_ONE_IN: usize = 8;
+/// How long the evictor waits at a time for victims that are being written: a part of what one write may be held back.
+const PATIENCE: Duration = part_of(DELAY_MAX, 4);
 
 /// The clock's hand. Its lock is held while nothing is read or written.
 pub(super) struct EvictionClock {
@@ -155,10 +155,7 @@ impl PageCache {
                 self.writer.victims().wait_until_written(PATIENCE);
                 return true;
             }
-            true => {
-                let looks = (self.frames.len() / IMPATIENT_ONE_IN).max(BATCH_PAGES);
-                Round { wanted: missing, dirty_max: 0, looks }
-            }
+            true => Round { wanted: missing, dirty_max: 0, looks: self.frames.len() },
             false => self.frames.whole_round(missing - outstanding.len(), BATCH_PAGES - outstanding.len()),
         };
         let mut found = Vec::new();

@@ -32,11 +32,9 @@ const CHEAP_SHARE_MAX: f64 = 0.25;
 /// With little effort, too, when the file takes more than `CHEAP_RATIO_MAX` times what its blocks need.
 const CROWDED_SHARE_MAX: f64 = 0.6;
 /// As much as it takes when that share of it lasts.
-const CHEAP_RATIO_MAX: f64 = 1.0 / (1.0 - CROWDED_SHARE_MAX);
+pub(crate) const CHEAP_RATIO_MAX: f64 = 1.0 / (1.0 - CROWDED_SHARE_MAX);
 /// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
-/// Blocks nearer to each other than this are read together.
-const READ_GAP_BYTES: usize = 4 << 10;
 /// What is moved before others may have a say again (see `cleaning_pace`).
 const PIECE_BYTES: u64 = BYTES_BUSY / 16;
 /// Relocations recorded under one hold of the ledger: each takes as long as several other changes.
@@ -305,7 +303,7 @@ fn read_ranges(blocks: &[FoundBlock], offset: u64) -> Vec<Range<usize>> {
     for block in blocks {
         let start = (block.address.offset_bytes() - offset) as usize;
         let end = start + block.address.length_bytes();
-        match ranges.last_mut().filter(|last| start <= last.end + READ_GAP_BYTES) {
+        match ranges.last_mut().filter(|last| start == last.end) {
             Some(last) => last.end = end,
             None => ranges.push(start..end),
         }

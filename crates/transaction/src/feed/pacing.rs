@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use platform::{ProcessorLoad, part_of};
 
+use super::LISTENERS_WAIT;
 use super::listener::INBOX_BYTES;
 
 /// Bytes of entries handed on at once: an inbox takes several such steps.
@@ -24,7 +25,7 @@ const BUSY_FROM: f64 = 0.9;
 /// What listeners may take of busy processors.
 const SHARE_OF_BUSY: f64 = 0.05;
 /// Longest rest while they are busy.
-const REST_MAX: Duration = Duration::from_millis(500);
+const REST_MAX: Duration = part_of(LISTENERS_WAIT, 2);
 /// What it costs to wake a listener and to answer its `getMore`, beside a byte of an entry (`docs/benchmarks.md`). Only their
 /// proportion matters: what they are on this machine is measured (`listener_costs`).
 const COST_OF_WAKING: Duration = COST_OF_BYTE.saturating_mul(30_000);

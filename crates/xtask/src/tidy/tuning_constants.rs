@@ -33,7 +33,7 @@ const PLACES: &[&str] = &[
     "crates/transaction/src/space.rs",
 ];
 /// As many as there are: who takes one away lowers this.
-const MOST: usize = 77;
+const MOST: usize = 60;
 
 pub(super) fn complaints(files: &[SourceFile]) -> Vec<Complaint> {
     let covers = |place: &&str, path: &str| *place == path || (place.ends_with('/') && path.starts_with(*place));

@@ -23,11 +23,11 @@ pub(super) const LIMIT_MIN: usize = WRITES_FOR_EACH_PROCESSOR;
 pub(super) const LIMIT_MAX: usize = QUEUE_MAX / 4;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
 pub(super) const WORTH_MORE: f64 = 1.05;
-pub(super) const AS_GOOD: f64 = 0.98;
+pub(super) const AS_GOOD: f64 = 1.0 - (WORTH_MORE - 1.0) / 2.0;
 /// How far a try goes, in parts of the limit. Upwards less far than downwards: where throughput goes up and down by itself, because others
 /// use the machine, both are kept now and then by chance, and the limit must not climb by that. At the highest limit all wait for a
 /// processor and nobody in the queue, so that nobody is told that the server is overloaded.
-pub(super) const STEP_UP: usize = 5;
+pub(super) const STEP_UP: usize = STEP_DOWN + 1;
 pub(super) const STEP_DOWN: usize = 4;
 /// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
 pub(super) const WINDOW: Duration = part_of(PATIENCE, 5);
