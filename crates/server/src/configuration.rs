@@ -36,11 +36,11 @@ const PORT: &str = "27017";
 const MEMORY_PERCENT: f64 = 50.0;
 const CACHE_PERCENT: f64 = 60.0;
 const CACHE_PERCENT_MIN: f64 = 25.0;
-/// What a small budget has beside the cache: buffers and what is fixed, 72 MiB, and 88 MiB for commands.
+/// What a small budget has beside the cache: buffers and what is fixed, 64 MiB, and 96 MiB for commands.
 const BESIDE_CACHE_BYTES: u64 = 160 << 20;
 /// An explicit cache without an explicit budget raises the budget to this much more than the cache, if it must.
 const MEMORY_PER_CACHE_PERCENT: u64 = 125;
-const MEMORY_BYTES_MIN: u64 = 48 << 20;
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
 const CACHE_BYTES_MIN: u64 = 4 << 20;
 const HISTORY_BYTES: u64 = 16 << 30;
 const HISTORY_BYTES_MIN: u64 = 16 << 20;

@@ -15,8 +15,8 @@ const BUFFER_SHARE: u64 = 16;
 const LOG_SHARE: u64 = 32;
 const LOG_BUFFERS_PERCENT: u64 = 250;
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
-/// Code, of which most is in memory once everything has been used, and threads and tables that do not grow with the data.
-const FIXED_BYTES: u64 = 24 << 20;
+/// Code, threads, tables that do not grow with the data.
+const FIXED_BYTES: u64 = 16 << 20;
 
 /// With less for commands a few large documents or many clients have others refused.
 const FOR_COMMANDS_BYTES: u64 = 32 << 20;
