@@ -17,10 +17,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Clock, part_of};
 use crate::foreground::Foreground;
 use crate::schedule::{SHORT_SLICE, take_precise_timers};
 use crate::waits::{WaitKind, waiting};
+use crate::{Clock, part_of};
 
 /// How long work that lasts goes on before it looks around. Where processors are short, others wait for so long: who wakes
 /// up does not always interrupt it.

@@ -53,9 +53,9 @@ mod system_memory;
 mod varint;
 mod verify;
 
+pub use background::UNASKED_PAUSE;
 pub use batch::{Batch, Change, ChangeKind};
 pub use btree::MAX_KEY_BYTES;
-pub use background::UNASKED_PAUSE;
 pub use checkpoint::{CheckpointInProgress, LOOK_PAUSE};
 pub use checkpoint_mark::CheckpointMark;
 pub use copying::{EngineCopy, ring_file};

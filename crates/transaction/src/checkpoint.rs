@@ -191,7 +191,7 @@ impl Store {
     /// The checkpoint of an orderly end: it has everything. One that was under way has not, and is finished first.
     pub(crate) fn last_checkpoint(&self) -> Result<()> {
         let _hurry = self.checkpoints.hurry();
-        self.checkpoint_after(self.checkpoints.begun.load(Ordering::Acquire), Pace::AtOnce)
+        self.checkpoint_after(self.checkpoints.begun.load(Ordering::Acquire))
     }
 
     /// A checkpoint because somebody asks for one: what is done now is in it. Those who wait at the same time share it. The background thread makes it
@@ -227,7 +227,7 @@ impl Store {
             }
         }
         let _hurry = self.checkpoints.hurry();
-        self.checkpoint_after(after, Pace::AtOnce)
+        self.checkpoint_after(after)
     }
 
     /// Calls `act` while no checkpoint is published, with the position from which recovery from the last one needs the oplog; `None`: none was made in
@@ -242,21 +242,21 @@ impl Store {
         while !self.is_stopping()
             && let Some(after) = self.checkpoints.asked_after()
         {
-            if let Err(error) = self.checkpoint_after(after, Pace::Spread) {
+            if let Err(error) = self.checkpoint_after(after) {
                 return self.checkpoints.answer_failed(error);
             }
         }
     }
 
     /// Makes a checkpoint, if none that began after so many has been made meanwhile.
-    fn checkpoint_after(&self, after: u64, pace: Pace) -> Result<()> {
+    fn checkpoint_after(&self, after: u64) -> Result<()> {
         let mut last = self.checkpoints.last.lock();
         while last.number <= after {
             let earliest = last.at + REQUESTED_APART;
             while !self.is_stopping() && last.in_progress.is_none() && self.clock.monotonic() < earliest {
                 self.clock.sleep(LOOK_PAUSE.min(earliest.saturating_sub(self.clock.monotonic())));
             }
-            self.advance(&mut last, Urgency::Now, pace)?;
+            self.advance(&mut last, Urgency::Now, Pace::AtOnce)?;
         }
         Ok(())
     }

@@ -21,9 +21,7 @@ use smallvec::SmallVec;
 
 use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
 use super::change_encoding::{BufferedChange, EncodedChanges, HEADER_BYTES_MAX};
-use super::merge_bounds::{
-    CACHE_PERCENT_MAX, DUE_LEAVES_MAX, DUE_PARTS_MAX, FULLEST_MAX, SPARSE_PARTS_MIN,
-};
+use super::merge_bounds::{CACHE_PERCENT_MAX, DUE_LEAVES_MAX, DUE_PARTS_MAX, FULLEST_MAX, SPARSE_PARTS};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 use crate::node::change_bytes_max;
 use crate::page_store::PageId;
@@ -89,7 +87,7 @@ impl LeafBuffer {
         Self {
             room: room as u16,
             due_room: (room * parts / 256) as u16,
-            until_sparse: (PAGE_BYTES.saturating_sub(room) * SPARSE_PARTS_MIN / 256).max(1) as u16,
+            until_sparse: (PAGE_BYTES.saturating_sub(room) * SPARSE_PARTS / 256).max(1) as u16,
             prefix_length: prefix_length as u16,
             first_seconds,
             epoch,

@@ -14,10 +14,10 @@ pub(crate) const CACHE_PERCENT_MAX: usize = 65;
 /// A leaf is due for merging when of its room no more than a share is left: one that is different from leaf to leaf, from nothing to
 /// this many parts of 256. Leaves that change alike would otherwise all be full at the same time. As much has been
 /// added then, at least, as must have been removed in a leaf that is due for that.
-pub(crate) const DUE_PARTS_MAX: usize = PARTS - SPARSE_PARTS_MIN;
+pub(crate) const DUE_PARTS_MAX: usize = PARTS - SPARSE_PARTS;
 /// It is due, too, when that many parts of 256 of what it held have been removed: nobody may ever read it again, and the space
 /// of what was removed would never return.
-pub(crate) const SPARSE_PARTS_MIN: usize = 96;
+pub(crate) const SPARSE_PARTS: usize = 96;
 /// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
 pub(crate) const DUE_LEAVES_MAX: usize = 1 << 14;
 
@@ -41,11 +41,11 @@ pub(crate) const MERGE_PAUSE: Duration = part_of(MERGE_REST_MAX, 4);
 /// Longest pause of the merger while there is enough room for buffered changes.
 pub(crate) const MERGE_PAUSE_MAX: Duration = MERGE_SPREAD.saturating_mul(5);
 
-/// Of a leaf, in which `DUE_PARTS_MAX` and `SPARSE_PARTS_MIN` count.
+/// Of a leaf, in which `DUE_PARTS_MAX` and `SPARSE_PARTS` count.
 const PARTS: usize = 256;
 
 const _: () = {
-    assert!(SPARSE_PARTS_MIN < PARTS);
+    assert!(SPARSE_PARTS < PARTS);
     assert!(MERGE_BATCH_PAGES < FULLEST_MAX && MERGE_PAGES_MAX < DUE_LEAVES_MAX);
     assert!(MERGE_PAUSE.as_nanos() < MERGE_REST_MAX.as_nanos() && MERGE_REST_MAX.as_nanos() < MERGE_SPREAD.as_nanos());
     assert!(MERGE_SPREAD.as_nanos() < MERGE_PAUSE_MAX.as_nanos(), "what is chosen is merged before it is looked again");
