@@ -15,6 +15,7 @@ import time
 # No measure of speed: a disk may answer nothing for many seconds.
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
+LOG_SECONDS_MAX = 20
 # Below those that systems take for the client's end of a connection.
 PORTS = (12_000, 32_000)
 
@@ -101,6 +102,22 @@ class ServerProcess:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def log_text(self, *awaited):
+        """All diagnostic lines of what clients have had replies to, and each of the awaited texts.
+
+        The server writes its log from a thread of its own, so a line may be in the file later than the reply is with
+        the client. Lines keep their order: where that of a connection that begins now is there, all earlier ones are.
+        """
+        marks = list(awaited)
+        if self.process is not None:
+            with socket.create_connection(self.address, timeout=LOG_SECONDS_MAX) as mark:
+                marks.append(f"127.0.0.1:{mark.getsockname()[1]}")
+        deadline = time.monotonic() + LOG_SECONDS_MAX
+        while missing := [text for text in marks if text not in (log := self.log_path.read_text(errors="replace"))]:
+            assert time.monotonic() < deadline, f"the log does not say {missing}:\n{self.log_tail()}"
+            time.sleep(0.01)
+        return log if marks else self.log_path.read_text(errors="replace")
 
     def log_tail(self, lines=30):
         """The last diagnostic lines."""

@@ -187,7 +187,7 @@ def test_memory_is_shown_by_use(client):
     memory = client.admin.command("serverStatus")["plimsoll"]["memory"]
     assert memory["limitBytes"] >= memory["reservedBytes"] >= sum(memory["uses"].values()) * 0.9
     assert set(memory["uses"]) == {
-        "frames", "files", "history", "log", "rings", "fixed", "connections", "cursors", "operations", "writeSets", "pageTables",
+        "frames", "files", "history", "log", "rings", "fixed", "threads", "connections", "cursors", "operations", "writeSets", "pageTables",
         "definitions", "sessions", "remembered",
     }
 

@@ -69,7 +69,7 @@ def test_a_data_directory_that_is_taken_away_stops_writes(process, how):
         assert things.find_one({"_id": 1}) == {"_id": 1}, "reads go on"
     answer = health(process)
     assert answer.returncode == 1 and "not there any more" in answer.stdout
-    assert process.log_path.read_text().count("writes have stopped") == 1
+    assert process.log_text().count("writes have stopped") == 1
 
 
 def test_without_its_lock_file_a_directory_is_still_locked(process):

@@ -107,9 +107,7 @@ def test_who_is_refused(server, files, root):
         assert code_of(lambda: elsewhere.admin.command("ping")) == FAILED
     with connect(server, files, authMechanism="MONGODB-X509", username=SUBJECT) as without:
         assert code_of(lambda: without.admin.command("ping")) == FAILED
-    log = server.log_path.read_text()
-    for reason in ("there is no such user", "restrictions unmet", "no certificate"):
-        assert reason in log, reason
+    server.log_text("there is no such user", "restrictions unmet", "no certificate")
 
 
 def test_a_connection_has_one_user(server, files, root):

@@ -63,7 +63,7 @@ pub use simulated_disk::{InjectedError, Operation, OperationCounts, SimulatedDis
 pub use sorted_runs::{RunFormat, RunMerge, SortedRuns};
 pub use spare_processor::{SecondThread, SpareProcessor};
 pub use temporary_store::{RunReader, RunWriter, TemporaryStore};
-pub use thread::{spawn_named, spawn_scoped};
+pub use thread::{spawn_named, spawn_scoped, spawn_sized};
 pub use timestamp::Timestamp;
 pub use waits::{WAIT_KINDS, WaitKind, Waits, waiting};
 pub use work_budget::{LATELY, Step, WorkBudget};

@@ -26,8 +26,10 @@ pub enum MemoryUse {
     Log,
     /// Documents of capped collections that are not in their files yet.
     Rings,
-    /// Threads, code, what is too small to count one by one.
+    /// Code, threads of the server's own, what is too small to count one by one.
     Fixed,
+    /// Threads that serve connections, while they live.
+    Threads,
     /// Received requests and replies.
     Connections,
     /// Results that wait for their next batch.
@@ -48,13 +50,14 @@ pub enum MemoryUse {
 
 impl MemoryUse {
     /// All uses, in the order in which they are shown.
-    pub const ALL: [MemoryUse; 14] = [
+    pub const ALL: [MemoryUse; 15] = [
         MemoryUse::Frames,
         MemoryUse::Files,
         MemoryUse::History,
         MemoryUse::Log,
         MemoryUse::Rings,
         MemoryUse::Fixed,
+        MemoryUse::Threads,
         MemoryUse::Connections,
         MemoryUse::Cursors,
         MemoryUse::Operations,
@@ -74,6 +77,7 @@ impl MemoryUse {
             MemoryUse::Log => "log",
             MemoryUse::Rings => "rings",
             MemoryUse::Fixed => "fixed",
+            MemoryUse::Threads => "threads",
             MemoryUse::Connections => "connections",
             MemoryUse::Cursors => "cursors",
             MemoryUse::Operations => "operations",

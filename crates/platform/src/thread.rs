@@ -21,6 +21,23 @@ pub fn spawn_named<T: Send + 'static>(
     })
 }
 
+/// The same for a thread with a stack of `stack_bytes`.
+///
+/// # Errors
+/// When the machine refuses another thread.
+#[allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
+pub fn spawn_sized<T: Send + 'static>(
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(|| {
+        let result = body();
+        memory_check::thread_ends();
+        result
+    })
+}
+
 /// The same for a thread that ends before the scope does, and may use what lives as long.
 ///
 /// # Errors

@@ -143,21 +143,23 @@ impl<S: CommandService> Connection<S> {
                 },
             };
             let may_share = wake.is_ok() && matches!(pause, Pause::Idle | Pause::Ready);
-            if may_share && !connection.exchange.memory.try_hold(Holding::Thread) {
+            if may_share && !connection.may_have_thread() {
                 pause = Pause::Crowded;
                 continue;
             }
-            // A panic has been logged by the panic hook and has dropped the connection.
-            let served = tokio::task::spawn_blocking(move || match wake {
+            connection.exchange.memory.hold(Holding::Active);
+            let threads = Arc::clone(&connection.exchange.shared.threads);
+            let served = threads.run(move || match wake {
                 Ok(attempt) => connection.serve(attempt),
                 Err(end) => {
                     connection.log_end(&end);
                     None
                 }
             });
-            match served.await {
-                Ok(Some((returned, next))) => (connection, pause) = (returned, next),
-                Ok(None) | Err(_) => return,
+            match served.await.flatten() {
+                Some((returned, next)) => (connection, pause) = (returned, next),
+                // Ended; after a panic, too, which the panic hook has logged.
+                None => return,
             }
         }
     }
@@ -165,7 +167,7 @@ impl<S: CommandService> Connection<S> {
     /// Serves on this thread while requests keep coming; `None` when the connection has ended.
     fn serve(mut self: Box<Self>, first: Attempt) -> Option<(Box<Self>, Pause)> {
         WorkClass::Interactive.set_for_thread();
-        self.exchange.memory.hold(Holding::Thread);
+        self.exchange.memory.hold(Holding::Active);
         match self.serve_requests(first) {
             Ok(pause) => {
                 self.before_pause(&pause);
@@ -198,7 +200,7 @@ impl<S: CommandService> Connection<S> {
 
     /// Whether a thread of its own would find room.
     pub(crate) fn may_have_thread(&self) -> bool {
-        !self.exchange.memory.is_short()
+        self.exchange.memory.may_have_thread()
     }
 
     fn serve_requests(&mut self, first: Attempt) -> Result<Pause, End> {

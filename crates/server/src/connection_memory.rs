@@ -1,7 +1,9 @@
-//! What a connection takes of the memory budget. Used by `exchange`, `connection`, `read_buffer` and `listener`.
+//! What connections and their threads take of the memory budget.
+//!
+//! Used by `exchange`, `connection`, `connection_threads`, `read_buffer` and `listener`.
 //!
 //! ```text
-//!   Idle: a task, a socket, the commands' state ─── bytes arrive ──▶ a thread, if it fits ──▶ its stack, buffers
+//!   Idle: a task, a socket, the commands' state ─── bytes arrive ──▶ a thread, if it fits ──▶ its buffers
 //!                        │                                                     │ it does not
 //!                        └── not even that fits: refused                       ▼
 //!                                                        one of the crowd: small buffers
@@ -21,7 +23,10 @@ pub(crate) const BUFFER_COUNTED_BYTES: usize = 64 * 1024;
 /// How often, and after what time each, memory for a large message is asked for again.
 const MEMORY_ATTEMPTS: u32 = 100;
 const MEMORY_WAIT: Duration = Duration::from_millis(20);
-/// All connections together may have so much, whatever else takes: a server that is full can still be asked, and has some threads to answer.
+/// A thread that has served: its stack as far as it is touched, and what the allocator keeps for it. Measured as what is
+/// resident after a thousand have served, by thread.
+pub(crate) const THREAD_BYTES: u64 = 112 << 10;
+/// All connections and their threads may have so much, whatever else takes: a server that is full can still be asked, and has some threads to answer.
 const ALWAYS_BYTES: u64 = 4 << 20;
 /// And such a part of the budget without a thread for each: refusing connections is the last resort.
 const ALWAYS_SHARE: u64 = 6;
@@ -40,8 +45,8 @@ pub(crate) enum Holding {
     Handshake,
     /// One of the crowd: in addition a request and a reply of usual size.
     Member,
-    /// A thread: its stack as far as it is touched, and small buffers.
-    Thread,
+    /// In addition small buffers: a thread serves it.
+    Active,
 }
 
 impl Holding {
@@ -50,7 +55,7 @@ impl Holding {
             Holding::Idle => 4 << 10,
             Holding::Handshake => 20 << 10,
             Holding::Member => 6 << 10,
-            Holding::Thread => 64 << 10,
+            Holding::Active => 16 << 10,
         }
     }
 }
@@ -84,20 +89,13 @@ impl ConnectionMemory {
         memory.try_hold(Holding::Idle).then_some(memory)
     }
 
-    /// Whether there is room for this; counted from now on, if so.
+    /// Whether there is room for this without a thread; counted from now on, if so.
     pub(crate) fn try_hold(&mut self, holding: Holding) -> bool {
         let budget = self.reservation.budget();
-        let always = match holding {
-            Holding::Thread => ALWAYS_BYTES,
-            Holding::Idle | Holding::Handshake | Holding::Member => ALWAYS_BYTES.max(budget.limit() / ALWAYS_SHARE),
-        };
+        let always = ALWAYS_BYTES.max(budget.limit() / ALWAYS_SHARE);
         if budget.used_for(MemoryUse::Connections) + self.bytes(holding) <= always {
             self.hold(holding);
             return true;
-        }
-        // The last is for what cannot share.
-        if holding == Holding::Thread && self.is_short() {
-            return false;
         }
         let fits = self.reservation.resize(self.bytes(holding)).is_ok();
         if fits {
@@ -130,8 +128,43 @@ impl ConnectionMemory {
 
     /// Whether buffers that are not needed just now should be given back.
     pub(crate) fn is_short(&self) -> bool {
-        let budget = self.reservation.budget();
-        budget.free() < budget.limit() / SHORT_SHARE && budget.used_for(MemoryUse::Connections) > ALWAYS_BYTES
+        is_short(self.reservation.budget(), 0)
+    }
+
+    /// Whether a thread that serves it alone would find room.
+    pub(crate) fn may_have_thread(&self) -> bool {
+        !is_short(self.reservation.budget(), THREAD_BYTES + self.bytes(Holding::Active))
+    }
+}
+
+/// Whether the last of the budget, which is for what cannot share, would have to be taken for so many bytes more.
+fn is_short(budget: &MemoryBudget, more: u64) -> bool {
+    let taken = budget.used_for(MemoryUse::Connections) + budget.used_for(MemoryUse::Threads);
+    budget.free() < more.saturating_add(budget.limit() / SHORT_SHARE) && taken + more > ALWAYS_BYTES
+}
+
+/// Of one thread that serves connections.
+pub(crate) struct ThreadMemory(MemoryReservation);
+
+impl ThreadMemory {
+    /// Counted for nothing yet.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+        Self(budget.reservation(MemoryUse::Threads))
+    }
+
+    /// Counts the thread if it finds room and is not counted yet. False: memory is short, and the thread should end when it can.
+    pub(crate) fn try_count(&mut self) -> bool {
+        let more = THREAD_BYTES - self.0.bytes();
+        let has_room = !is_short(self.0.budget(), more);
+        if has_room {
+            self.0.resize_unchecked(THREAD_BYTES);
+        }
+        has_room
+    }
+
+    /// Gives it back: the thread ends.
+    pub(crate) fn uncount(&mut self) {
+        self.0.resize_unchecked(0);
     }
 }
 
@@ -143,24 +176,35 @@ mod tests {
     fn those_that_do_not_fit_are_refused_and_some_always_fit() {
         let budget = MemoryBudget::new(6 << 20);
         let other = budget.reserve_fixed(MemoryUse::Frames, 6 << 20);
-        let mut threads: Vec<ConnectionMemory> = Vec::new();
-        while let Some(mut memory) = ConnectionMemory::accept(&budget).filter(|_| threads.len() < 10_000) {
-            memory.try_hold(Holding::Thread);
-            threads.push(memory);
+        let mut threads = Vec::new();
+        let mut accepted: Vec<ConnectionMemory> = Vec::new();
+        while let Some(mut memory) = ConnectionMemory::accept(&budget).filter(|_| accepted.len() < 10_000) {
+            if memory.may_have_thread() {
+                let mut thread = ThreadMemory::new(&budget);
+                assert!(thread.try_count());
+                memory.hold(Holding::Active);
+                threads.push(thread);
+            }
+            accepted.push(memory);
         }
-        assert_eq!(threads.iter().filter(|memory| memory.holding == Holding::Thread).count(), 63);
+        assert_eq!(threads.len(), 31);
         assert!(budget.used_for(MemoryUse::Connections) <= ALWAYS_BYTES);
+        assert!(!ThreadMemory::new(&budget).try_count());
+        assert!(accepted[0].is_short() && !accepted[0].may_have_thread());
         drop(other);
+        threads.truncate(10);
+        accepted.truncate(100);
         let mut more = ConnectionMemory::accept(&budget).unwrap();
-        assert!(more.try_hold(Holding::Thread) && !more.is_short());
-        assert_eq!(more.reservation.bytes(), 64 << 10);
-        more.count_buffers(2 << 20);
-        assert_eq!(more.reservation.bytes(), (2 << 20) + (64 << 10));
-        assert!(more.is_short());
-        assert!(!threads.last_mut().unwrap().try_hold(Holding::Thread));
+        assert!(more.may_have_thread() && !more.is_short());
+        more.hold(Holding::Active);
+        assert_eq!(more.reservation.bytes(), 16 << 10);
+        more.count_buffers(4 << 20);
+        assert_eq!(more.reservation.bytes(), (4 << 20) + (16 << 10));
+        assert!(more.is_short() && !more.may_have_thread());
+        assert!(!accepted[0].may_have_thread());
         more.hold(Holding::Idle);
         assert_eq!(more.reservation.bytes(), 4 << 10);
-        drop((threads, more));
+        drop((threads, accepted, more));
         assert_eq!(budget.used(), 0);
     }
 }

@@ -37,6 +37,7 @@ use self::reader::Reader;
 use self::workers::Workers;
 pub use self::workers::command_waits;
 use crate::connection::{Connection, End, Pause};
+use crate::connection_threads::ConnectionThreads;
 use crate::service::CommandService;
 
 /// What `epoll` calls our own wake-ups; connections are counted from 1.
@@ -92,7 +93,7 @@ enum Job<S: CommandService> {
 }
 
 impl<S: CommandService> Crowd<S> {
-    pub(crate) fn new(service: Arc<S>, runtime: Handle) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(service: Arc<S>, threads: Arc<ConnectionThreads>, runtime: Handle) -> io::Result<Arc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
@@ -101,7 +102,7 @@ impl<S: CommandService> Crowd<S> {
             epoll,
             wake,
             handover: Mutex::new(Handover { returned: Vec::new(), away: HashMap::new(), refused: Vec::new() }),
-            workers: Workers::new(runtime.clone()),
+            workers: Workers::new(threads),
             has_reader: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             runtime,
@@ -134,11 +135,10 @@ impl<S: CommandService> Crowd<S> {
         }
     }
 
-    /// Ends the threads. Called once no connection is left, or those that are have been cut off.
+    /// Ends the reader. Called once no connection is left, or those that are have been cut off.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.wake_reader();
-        self.workers.stop();
     }
 
     fn is_stopping(&self) -> bool {

@@ -18,6 +18,7 @@ use wire_protocol::{BEGINNING_SIZE_BYTES, Compressor, FrameHeader, ReplyBuilder,
 use crate::before_login::{self, Excess};
 use crate::channel::Channel;
 use crate::connection_memory::{BUFFER_COUNTED_BYTES, BUFFER_KEPT_BYTES, ConnectionMemory, wait_for_memory};
+use crate::connection_threads::ConnectionThreads;
 use crate::crowd::{Crowd, command_waits};
 use crate::handle::{Registration, ServerHandle};
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
@@ -39,6 +40,7 @@ pub(crate) struct Shared<S: CommandService> {
     pub(crate) compressors: Vec<Compressor>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) crowd: Arc<Crowd<S>>,
+    pub(crate) threads: Arc<ConnectionThreads>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
 

@@ -28,6 +28,7 @@ mod channel;
 pub mod configuration;
 mod connection;
 mod connection_memory;
+mod connection_threads;
 pub mod console;
 mod crowd;
 pub mod data_disk;

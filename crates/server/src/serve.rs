@@ -18,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use wire_protocol::Compressor;
 
+use crate::connection_threads::{ConnectionThreads, THREAD_STACK_BYTES};
 use crate::crowd::Crowd;
 use crate::exchange::Shared;
 use crate::handle::ServerHandle;
@@ -29,10 +30,6 @@ use crate::tls::Tls;
 
 /// Threads of the reactor. They accept, watch idle connections and keep timers; no command runs on them.
 const REACTOR_THREADS: usize = 2;
-/// Stack of each thread. Below 2 MiB, so that a kernel set to huge pages everywhere cannot make one of each stack.
-const THREAD_STACK_BYTES: usize = 1536 * 1024;
-/// A thread that has had no connection to serve for this long ends.
-const THREAD_KEPT: Duration = Duration::from_secs(5);
 /// How often clients are looked for that have gone away while their command runs, and how long one runs before it is looked at.
 /// Twice this is what a command may go on for without its client.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -86,18 +83,22 @@ pub fn serve<S: CommandService>(
     handle: &ServerHandle,
     options: &ServeOptions,
 ) -> Result<(), ServeError> {
-    let outcome = runtime(handle.limits().all).map_err(ServeError::Reactor).and_then(|runtime| {
-        let crowd = Crowd::new(Arc::clone(&service), runtime.handle().clone()).map_err(ServeError::Reactor)?;
+    let outcome = runtime().map_err(ServeError::Reactor).and_then(|runtime| {
+        let threads = ConnectionThreads::new(Arc::clone(&options.memory));
+        let crowd = Crowd::new(Arc::clone(&service), Arc::clone(&threads), runtime.handle().clone())
+            .map_err(ServeError::Reactor)?;
         let shared = Arc::new(Shared {
             service: Arc::clone(&service),
             handle: handle.clone(),
             compressors: options.compressors.clone(),
             memory: Arc::clone(&options.memory),
             crowd: Arc::clone(&crowd),
+            threads: Arc::clone(&threads),
             tls: options.tls.clone(),
         });
         let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options));
         crowd.stop();
+        threads.stop(CUT_OFF_WAIT);
         runtime.shutdown_timeout(CUT_OFF_WAIT);
         outcome
     });
@@ -108,13 +109,9 @@ pub fn serve<S: CommandService>(
     outcome
 }
 
-fn runtime(connections_max: usize) -> io::Result<Runtime> {
+fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(REACTOR_THREADS)
-        // Every connection may be active at once, each with a thread of its own, so that none waits for another's. As many may sleep for a
-        // while, having worked for the crowd.
-        .max_blocking_threads(connections_max.saturating_mul(2).saturating_add(REACTOR_THREADS))
-        .thread_keep_alive(THREAD_KEPT)
         .thread_stack_size(THREAD_STACK_BYTES)
         .thread_name("plimsoll")
         .on_thread_stop(platform::memory_check::thread_ends)

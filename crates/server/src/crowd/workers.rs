@@ -4,25 +4,24 @@
 //! another woken. So while jobs keep coming, none costs a wake-up. A worker may block, and then the others must not wait for it:
 //!
 //! ```text
-//!   Asleep ── a job, and fewer awake than processors ────────────────────────▶ Awake: a job, the next, ...
+//!   Idle ──── a job, and fewer awake than processors ────────────────────────▶ Awake: a job, the next, ...
 //!          ── a job has waited for a millisecond: those awake may be blocked ─▶     │        │
 //!          ◀── no job ─────────────────────────────────────────────────────────────┘        │
 //!                Waiting, replaced by another ◀── says that it waits (`command_waits`) ──────┘
 //! ```
 //!
-//! Lock: `jobs` is a leaf.
+//! Lock: `jobs`, before those of `connection_threads`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use platform::{Clock, SystemClock, WorkBudget, WorkClass};
-use tokio::runtime::Handle;
 
-/// A worker without work ends after this.
-const KEPT: Duration = Duration::from_secs(5);
+use crate::connection_threads::ConnectionThreads;
+
 /// A job that has waited so long needs another worker.
 pub(super) const LATE: Duration = Duration::from_millis(1);
 
@@ -34,11 +33,10 @@ pub(super) trait Job: Send + 'static {
 
 /// Threads and what they have to do.
 pub(super) struct Workers<J> {
-    runtime: Handle,
+    threads: Arc<ConnectionThreads>,
     processors: usize,
     clock: SystemClock,
     jobs: Mutex<Jobs<J>>,
-    came: Condvar,
 }
 
 struct Jobs<J> {
@@ -46,7 +44,6 @@ struct Jobs<J> {
     queue: VecDeque<(Duration, J)>,
     /// Threads that have a job or look for one, and do not wait.
     awake: usize,
-    is_stopping: bool,
 }
 
 thread_local! {
@@ -75,10 +72,10 @@ pub fn command_waits() {
 }
 
 impl<J: Job> Workers<J> {
-    pub(super) fn new(runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(threads: Arc<ConnectionThreads>) -> Arc<Self> {
         let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
-        let jobs = Jobs { queue: VecDeque::new(), awake: 0, is_stopping: false };
-        Arc::new(Self { runtime, processors, clock: SystemClock::new(), jobs: Mutex::new(jobs), came: Condvar::new() })
+        let jobs = Jobs { queue: VecDeque::new(), awake: 0 };
+        Arc::new(Self { threads, processors, clock: SystemClock::new(), jobs: Mutex::new(jobs) })
     }
 
     /// Has somebody do it soon.
@@ -104,13 +101,6 @@ impl<J: Job> Workers<J> {
         !self.jobs.lock().queue.is_empty()
     }
 
-    /// Ends those that have nothing to do, now and later.
-    pub(super) fn stop(&self) {
-        let mut jobs = self.jobs.lock();
-        jobs.is_stopping = true;
-        jobs.awake += self.came.notify_all();
-    }
-
     fn wake_if_few(self: &Arc<Self>, jobs: &mut Jobs<J>) {
         if jobs.awake < self.processors.min(jobs.queue.len()) {
             self.wake(jobs);
@@ -119,42 +109,34 @@ impl<J: Job> Workers<J> {
 
     fn wake(self: &Arc<Self>, jobs: &mut Jobs<J>) {
         jobs.awake += 1;
-        if !self.came.notify_one() {
-            let workers = Arc::clone(self);
-            self.runtime.spawn_blocking(move || workers.work());
+        let workers = Arc::clone(self);
+        // Fails where the machine has no thread at all. The reader asks again.
+        if self.threads.start(move || workers.work()).is_err() {
+            jobs.awake -= 1;
         }
     }
 
     /// A worker, which is counted as awake. A panic of a command ends it; the next job has another started.
     fn work(self: Arc<Self>) {
-        let _own = Own::begin(&self);
+        let own = Own::begin(&self);
         // There is always something to do: what matters is the sum, and those with a connection of their own go first.
         WorkClass::Background.set_for_thread();
         let mut jobs = self.jobs.lock();
-        loop {
-            match jobs.queue.pop_front() {
-                Some((came, job)) => {
-                    if !jobs.queue.is_empty() && self.clock.monotonic().saturating_sub(came) >= LATE {
-                        self.wake(&mut jobs);
-                    }
-                    drop(jobs);
-                    job.run();
-                    // While jobs keep coming it never sleeps, and who has woken up meanwhile may have to wait for the next tick.
-                    WorkBudget::background_step();
-                    jobs = self.jobs.lock();
-                    jobs.awake += usize::from(WAITS.take());
-                }
-                None if jobs.is_stopping => return,
-                None => {
-                    jobs.awake -= 1;
-                    // Whoever wakes counts it as awake.
-                    if self.came.wait_for(&mut jobs, KEPT).timed_out() {
-                        jobs.awake += 1;
-                        return;
-                    }
-                }
+        while let Some((came, job)) = jobs.queue.pop_front() {
+            if !jobs.queue.is_empty() && self.clock.monotonic().saturating_sub(came) >= LATE {
+                self.wake(&mut jobs);
             }
+            drop(jobs);
+            job.run();
+            // While jobs keep coming it never sleeps, and who has woken up meanwhile may have to wait for the next tick.
+            WorkBudget::background_step();
+            jobs = self.jobs.lock();
+            jobs.awake += usize::from(WAITS.take());
         }
+        // Under the same lock: who comes next finds it gone.
+        jobs.awake -= 1;
+        drop(jobs);
+        own.end();
     }
 }
 
@@ -166,7 +148,7 @@ impl<J: Job> Replace for Arc<Workers<J>> {
     }
 }
 
-/// While a thread is a worker; takes it off the count in the end, after a panic, too.
+/// While a thread is a worker; takes it off the count after a panic.
 struct Own<'w, J: Job>(&'w Arc<Workers<J>>);
 
 impl<'w, J: Job> Own<'w, J> {
@@ -174,6 +156,14 @@ impl<'w, J: Job> Own<'w, J> {
         OWN.set(Some(Arc::new(Arc::clone(workers))));
         WAITS.set(false);
         Self(workers)
+    }
+}
+
+impl<J: Job> Own<'_, J> {
+    /// It has been taken off the count.
+    fn end(self) {
+        OWN.set(None);
+        std::mem::forget(self);
     }
 }
 
@@ -202,14 +192,13 @@ mod tests {
         }
     }
 
-    fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
+    fn workers() -> Arc<Workers<Task>> {
+        Workers::new(ConnectionThreads::new(platform::MemoryBudget::unlimited()))
     }
 
     #[test]
     fn those_that_wait_are_replaced_and_those_that_block_are_helped() {
-        let runtime = runtime();
-        let workers = Workers::new(runtime.handle().clone());
+        let workers = workers();
         for says_so in [true, false] {
             let (release, released) = mpsc::channel::<()>();
             let released = Arc::new(Mutex::new(released));
@@ -238,15 +227,13 @@ mod tests {
             }
             assert!(!workers.has_jobs());
         }
-        workers.stop();
-        runtime.shutdown_timeout(Duration::from_secs(5));
+        workers.threads.stop(Duration::from_secs(5));
         assert_eq!(workers.jobs.lock().awake, 0);
     }
 
     #[test]
     fn a_panic_ends_a_worker_and_not_the_others_work() {
-        let runtime = runtime();
-        let workers = Workers::new(runtime.handle().clone());
+        let workers = workers();
         let done = Arc::new(AtomicUsize::new(0));
         for number in 0..100 {
             let done = Arc::clone(&done);
@@ -259,6 +246,6 @@ mod tests {
             workers.help_late();
             SystemClock::new().sleep(Duration::from_millis(1));
         }
-        workers.stop();
+        workers.threads.stop(Duration::from_secs(5));
     }
 }

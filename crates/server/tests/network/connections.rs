@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bson::rawdoc;
-use platform::MemoryBudget;
+use platform::{MemoryBudget, MemoryUse};
 
 use crate::client::{Client, msg};
 use crate::test_service::{TestServer, eventually};
@@ -67,6 +67,7 @@ fn those_for_whom_there_is_no_memory_for_a_thread_share_threads() {
         clients.iter_mut().for_each(|client| client.send(&msg(0, &rawdoc! { "runUntilReleased": 1, "$db": "admin" })));
         eventually("all run", || server.handle.connections().active == 120);
         assert!(memory.used() > 3 << 20 && memory.used() <= memory.limit(), "{}", memory.used());
+        assert!(memory.used_for(MemoryUse::Threads) > 2 << 20, "{}", memory.used_for(MemoryUse::Threads));
         server.seen.gate.release();
         clients.iter_mut().for_each(|client| drop(client.receive().unwrap()));
     }
