@@ -11,9 +11,11 @@ import time
 import pymongo
 import pytest
 from pymongo import WriteConcern
+from pymongo.errors import PyMongoError
 
 from server_process import binary_path
-from test_replica_set import Load, ReplicaSet
+from test_log_trimming import TRIMMED_SECONDS, TrimmedSet, Writing, check_all, first_record
+from test_replica_set import Load, ReplicaSet, of_log
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "kafka"))
 from brokers import Brokers  # noqa: E402
@@ -46,22 +48,49 @@ class KafkaReplicaSet(ReplicaSet):
         return f"kafka://{self.brokers.addresses}/{self.topic}?copies={self.directory}/beside"
 
 
+class TrimmedKafkaSet(TrimmedSet, KafkaReplicaSet):
+    """Their topic is kept for seconds."""
+
+
+class PatientWriting(Writing):
+    """Tries again while there is no primary, or no broker."""
+
+    def go_on(self):
+        deadline = time.monotonic() + WITHOUT_BROKER_SECONDS
+        while True:
+            try:
+                self.collection.replace_one({"_id": self.count}, {"text": "x" * 300}, upsert=True)
+                break
+            except PyMongoError:
+                assert time.monotonic() < deadline
+        self.count += 1
+
+
 def plimsoll(*arguments):
     done = subprocess.run([binary_path(), *arguments], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout
 
 
-@pytest.fixture
-def replica_set(tmp_path, brokers):
+def started(kind, directory, brokers):
     for number, process in enumerate(brokers.processes):
         if process.poll() is not None:
             brokers.start_again(number)
-    found = KafkaReplicaSet(tmp_path, brokers)
+    found = kind(directory, brokers)
     try:
         yield found.start()
     finally:
         found.stop()
+
+
+@pytest.fixture
+def replica_set(tmp_path, brokers):
+    yield from started(KafkaReplicaSet, tmp_path, brokers)
+
+
+@pytest.fixture
+def trimmed_set(tmp_path, brokers):
+    yield from started(TrimmedKafkaSet, tmp_path, brokers)
 
 
 def test_a_log_is_made_once_and_must_be_there(tmp_path, brokers):
@@ -218,3 +247,29 @@ def test_a_log_is_examined_and_trimmed_and_a_new_member_gets_a_copy(replica_set)
         client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
         with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
             assert direct.test.numbers.count_documents({}) == 201
+
+
+def test_a_set_trims_its_topic_also_when_a_broker_and_the_primary_are_killed(trimmed_set, brokers):
+    away = trimmed_set.secondaries()[0]
+    with trimmed_set.client() as client:
+        writing = PatientWriting(client)
+        writing.go_on()
+        needs = of_log(away)["nextRecord"]
+        away.kill()
+        writing.until(trimmed_set, lambda: first_record(trimmed_set) > needs + 1)
+        begins = first_record(trimmed_set)
+        brokers.kill(0)
+        killed = trimmed_set.primary()
+        killed.kill()
+        # Two of three: there are enough brokers, and the one member that is left goes on alone.
+        writing.until(trimmed_set, lambda: first_record(trimmed_set) > begins, 2 * TRIMMED_SECONDS)
+        brokers.start_again(0)
+        for member in (away, killed):
+            member.start()
+        trimmed_set.wait_until(trimmed_set.is_whole, WITHOUT_BROKER_SECONDS)
+        assert "was away for longer than the shared log is kept" in away.log_tail(500)
+        trimmed_set.add(3).start()
+        trimmed_set.wait_until(trimmed_set.is_whole, WITHOUT_BROKER_SECONDS)
+        told = plimsoll("log", "check", trimmed_set.log_url())
+        assert "problem" not in told and "judged         from record" in told, told
+        check_all(trimmed_set, writing)
