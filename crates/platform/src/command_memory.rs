@@ -187,11 +187,12 @@ pub fn hand_over(bytes: u64) {
     });
 }
 
-/// Does something whose allocations stay, in memory that was reserved for them when the server started: they are not the command's.
+/// Does something whose allocations stay, in memory that is reserved for them, now or when the server started: neither is the command's.
 pub fn not_of_the_command<T>(work: impl FnOnce() -> T) -> T {
-    let before = ALLOCATED.get();
+    let before = (ALLOCATED.get(), RESERVED.get());
     let result = work();
-    ALLOCATED.set(before);
+    ALLOCATED.set(before.0);
+    RESERVED.set(before.1);
     result
 }
 
@@ -316,8 +317,11 @@ mod tests {
         not_of_the_command(|| note_allocated(3 << 20));
         check(Patience::FailsAtOnce).unwrap();
         assert_eq!(budget.used(), 3 << 20);
-        note_freed(3 << 20);
-        drop((stage, command));
+        let lasting = not_of_the_command(|| budget.reserve_fixed(MemoryUse::Threads, 1 << 20));
+        note_allocated(1 << 20);
+        assert!(check(Patience::FailsAtOnce).is_err(), "what is reserved for another does not hide what it holds");
+        note_freed(4 << 20);
+        drop((stage, command, lasting));
         assert_eq!(budget.used(), 0);
     }
 

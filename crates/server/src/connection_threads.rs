@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::MemoryBudget;
+use platform::{MemoryBudget, command_memory};
 use tokio::sync::oneshot;
 
 use crate::connection_memory::ThreadMemory;
@@ -123,7 +123,8 @@ impl ConnectionThreads {
     /// Starts a thread, which is counted as alive already.
     fn spawn(self: &Arc<Self>, work: Work) -> io::Result<()> {
         let mut memory = ThreadMemory::new(&self.memory);
-        memory.try_count();
+        // Here, so that many who begin at once see each other; it may be a command that has a worker replaced.
+        command_memory::not_of_the_command(|| memory.try_count());
         // So that the work is not lost with the thread that could not be started.
         let first = Arc::new(Mutex::new(Some(work)));
         let (threads, given) = (Arc::clone(self), Arc::clone(&first));
