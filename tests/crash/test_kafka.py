@@ -235,6 +235,7 @@ def test_a_log_is_examined_and_trimmed_and_a_new_member_gets_a_copy(replica_set)
         for number in range(200):
             numbers.insert_one({"_id": number, "text": "x" * 300})
         told = plimsoll("log", "check", url)
+        assert "judged         from record 0" in told and " 0 bytes" not in told, told
         assert "problem" not in told and told.count("member ") == 3 and f"/{replica_set.topic}" in told, told
         assert "copied" in plimsoll("log", "copy", url)
         # Members say each ten seconds how far they are.

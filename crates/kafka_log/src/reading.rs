@@ -2,6 +2,9 @@
 //!
 //! A client fetches ahead on its own, as much as its queue holds. What is asked for where it is not is assigned anew.
 //!
+//! It is told another place only when it has begun at the last one. While it stops reading at one it takes a second stop of it for a fault of its own, and ends the
+//! program (librdkafka's issue 5573, mended behind its version 2.15).
+//!
 //! Two things that Kafka does otherwise than `SharedLog` wants, and what is done about them:
 //! - *Offsets without a record*: what others write in transactions of Kafka leaves marks that take an offset and are given to nobody. Each becomes a record
 //!   of no bytes here, which the rule takes for a stranger's. If it was one of ours that is missing, the rule notices (`Missed`).
@@ -37,6 +40,8 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(3);
 struct Cursor {
     /// What it gives next; `None`: it is assigned nowhere.
     next: Option<Offset>,
+    /// Nothing has come yet from where it was assigned last.
+    is_beginning: bool,
     /// When it was last known that the log ends at `next`, or that there was something.
     proven: Duration,
     /// Since when there should be something at `next` and has not come.
@@ -150,7 +155,7 @@ impl Records {
         while bytes < bytes_max.max(1) {
             let left = longest.saturating_sub(self.clock.monotonic().saturating_sub(begin));
             let wait = if found.is_empty() { left } else { Duration::ZERO };
-            match self.poll(wait) {
+            match self.take(&mut cursor, wait) {
                 Polled::Record(offset, record) => {
                     let next = cursor.next.unwrap_or(from);
                     // What was fetched for an earlier assignment.
@@ -186,6 +191,7 @@ impl Records {
     }
 
     fn assign(&self, cursor: &mut Cursor, from: Offset) -> Result<()> {
+        self.await_beginning(cursor, PROOF_WITHIN)?;
         *cursor = Cursor::default();
         let number = i64::try_from(from.0).unwrap_or(i64::MAX);
         let mut place = TopicPartitionList::new();
@@ -193,8 +199,28 @@ impl Records {
             .add_partition_offset(&self.topic, PARTITION, rdkafka::Offset::Offset(number))
             .and_then(|()| self.consumer.assign(&place))
             .map_err(|error| self.context.unreachable(&error))?;
-        cursor.next = Some(from);
+        (cursor.next, cursor.is_beginning) = (Some(from), true);
         Ok(())
+    }
+
+    /// Waits until it may be assigned anew. What comes meanwhile is read again, if anybody wants it.
+    fn await_beginning(&self, cursor: &mut Cursor, longest: Duration) -> Result<()> {
+        let begin = self.clock.monotonic();
+        while cursor.is_beginning {
+            if self.clock.monotonic().saturating_sub(begin) >= longest {
+                return Err(self.context.unreachable(&"the brokers give nothing at the last place that was asked for"));
+            }
+            cursor.next = None;
+            self.take(cursor, Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// What comes next.
+    fn take(&self, cursor: &mut Cursor, longest: Duration) -> Polled {
+        let polled = self.poll(longest);
+        cursor.is_beginning &= matches!(polled, Polled::Nothing);
+        polled
     }
 
     fn poll(&self, longest: Duration) -> Polled {
@@ -253,7 +279,7 @@ impl Records {
         self.assign(cursor, from)?;
         let begin = self.clock.monotonic();
         while self.clock.monotonic().saturating_sub(begin) < ANSWER_WITHIN {
-            match self.poll(Duration::from_millis(100)) {
+            match self.take(cursor, Duration::from_millis(100)) {
                 Polled::End if is_second => {
                     cursor.next = Some(end);
                     return Ok((from.0..end.0).map(|skipped| nothing_at(Offset(skipped))).collect());
@@ -271,6 +297,15 @@ impl Records {
             }
         }
         Err(self.context.unreachable(&format!("the brokers do not give what they have from record {from} on")))
+    }
+}
+
+/// The end of a client stops its reading, too.
+impl Drop for Records {
+    fn drop(&mut self) {
+        let mut cursor = std::mem::take(self.cursor.get_mut());
+        // If it has not begun by then, it is not stopping any more either.
+        let _ = self.await_beginning(&mut cursor, LATENESS);
     }
 }
 

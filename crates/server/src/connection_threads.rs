@@ -139,7 +139,11 @@ impl ConnectionThreads {
         match pool.idle.pop() {
             Some(idle) => idle.hand(work),
             None if pool.alive > 0 => pool.waiting.push_back(work),
-            None => return Err(error),
+            None => {
+                // What it has is dropped, which may take long.
+                drop(pool);
+                return Err(error);
+            }
         }
         Ok(())
     }

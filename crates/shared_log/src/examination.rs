@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use crate::reading::{Effect, Place, Reading, Rule};
 use crate::record::Record;
-use crate::{Offset, Result, SharedLog, SharedLogError, Standing};
+use crate::{Offset, Result, SharedLog, SharedLogError, Standing, StoredRecord};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 4 << 20;
+/// How long a read may take. What is known to be there is waited for: a log beyond a network has nothing at hand at first.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+/// How often a read is tried that a disturbance of the network ends.
+const READ_ATTEMPTS: u32 = 4;
 /// Problems that are listed.
 const LISTED_MAX: usize = 100;
 
@@ -73,7 +77,7 @@ pub fn examine(
             (next, judging) = (gap.end, None);
             continue;
         }
-        let records = match log.read(next, READ_BYTES, Duration::ZERO) {
+        let records = match read_patiently(log, next) {
             Err(error @ SharedLogError::Damaged { .. }) => {
                 examined.complain(error.to_string());
                 (next, judging) = (next.following(), None);
@@ -82,6 +86,7 @@ pub fn examine(
             records => records?,
         };
         if records.is_empty() {
+            examined.complain(format!("the log had records up to {} and ends with {next} now", range.end));
             break;
         }
         for stored in records {
@@ -98,6 +103,16 @@ pub fn examine(
         }
     }
     Ok(examined)
+}
+
+fn read_patiently(log: &dyn SharedLog, from: Offset) -> Result<Vec<StoredRecord>> {
+    let mut attempt = 1;
+    loop {
+        match log.read(from, READ_BYTES, READ_WITHIN) {
+            Err(error) if error.is_passing() && attempt < READ_ATTEMPTS => attempt += 1,
+            outcome => return outcome,
+        }
+    }
 }
 
 impl Examined {

@@ -110,7 +110,8 @@ pub trait SharedLog: Send + Sync {
     fn outcomes(&self, longest: Duration) -> Vec<AppendOutcome>;
 
     /// Records from `from` on, in order and without a gap, of about that size together, but at least one if there is one. Waits for one at
-    /// the end of the log, but not longer than that.
+    /// the end of the log, but not longer than that. Who does not wait at all is given what is at hand: of a log beyond a network that may be
+    /// nothing, though there is something.
     ///
     /// # Errors
     /// `Trimmed`; `Shorter` when `from` is behind the end; `Unreachable`, `Damaged`.

@@ -156,6 +156,27 @@ fn each_of_many_records_on_their_way_is_answered_with_its_own_place() {
 /// A member that begins again reads from an earlier place while others append.
 #[test]
 #[ignore = "needs brokers"]
+fn who_asks_for_other_places_in_quick_succession_gets_them() {
+    let (place, log) = created("places");
+    for number in 0..20_u8 {
+        send(&log, &[number]).unwrap();
+    }
+    for round in 0..3 {
+        // Each begins with a client that has read nothing yet, and ends with one that has just been told a place.
+        let reader = open(&place).unwrap();
+        for step in 0..8_u64 {
+            let from = Offset((step * 7 + round) % 20);
+            let found = reader.read(from, 1, Duration::ZERO).unwrap();
+            assert!(found.iter().all(|record| *record.bytes == [record.offset.0 as u8]));
+        }
+        let found = reader.read(Offset(11), 1, PATIENCE).unwrap();
+        assert_eq!((found[0].offset, &*found[0].bytes), (Offset(11), &[11][..]));
+        reader.read(Offset(3), 1, Duration::ZERO).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs brokers"]
 fn reading_again_from_the_beginning_takes_a_moment_while_others_append() {
     let (place, log) = created("again");
     let (reader, clock) = (open(&place).unwrap(), SystemClock::new());

@@ -21,6 +21,8 @@ use crate::configuration::KeySource;
 use crate::data_disk::{self, Unencrypted};
 use crate::progress_lines::with_progress_lines;
 
+/// How long the first record of a log may take that has some.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How often a new member looks whether more of its copy is there.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often it says that it waits.
@@ -268,10 +270,15 @@ impl Need {
 }
 
 fn need_of(log: &dyn SharedLog, node: u64) -> shared_log::Result<Need> {
-    if log.bounds()?.first > Offset(0) {
+    let bounds = log.bounds()?;
+    if bounds.first > Offset(0) {
         return Ok(Need::Only);
     }
-    let Some(record) = log.read(Offset(0), 1, Duration::ZERO)?.into_iter().next() else { return Ok(Need::None) };
+    if bounds.end == Offset(0) {
+        return Ok(Need::None);
+    }
+    // It is there, and a log beyond a network has nothing at hand at first.
+    let Some(record) = log.read(Offset(0), 1, READ_WITHIN)?.into_iter().next() else { return Ok(Need::None) };
     let mut reading = Reading::new(log.identity()?, OplogPlace::default());
     let first = reading.step(record.offset, &record.bytes)?;
     if matches!(first, Effect::Claimed { cut_at, .. } | Effect::Restored { cut_at, .. } if cut_at > 0) {
