@@ -114,10 +114,13 @@ class ServerProcess:
             with socket.create_connection(self.address, timeout=LOG_SECONDS_MAX) as mark:
                 marks.append(f"127.0.0.1:{mark.getsockname()[1]}")
         deadline = time.monotonic() + LOG_SECONDS_MAX
-        while missing := [text for text in marks if text not in (log := self.log_path.read_text(errors="replace"))]:
+        while True:
+            log = self.log_path.read_text(errors="replace")
+            missing = [text for text in marks if text not in log]
+            if not missing:
+                return log
             assert time.monotonic() < deadline, f"the log does not say {missing}:\n{self.log_tail()}"
             time.sleep(0.01)
-        return log if marks else self.log_path.read_text(errors="replace")
 
     def log_tail(self, lines=30):
         """The last diagnostic lines."""

@@ -49,7 +49,7 @@ def uses(client):
 
 
 def taken(client):
-    return uses(client)["connections"] + uses(client)["operations"]
+    return sum(uses(client)[use] for use in ("connections", "threads", "operations"))
 
 
 def logged(server, text, least=1):
@@ -178,7 +178,7 @@ def test_sixty_clients_that_do_not_read_their_replies_of_15_megabytes(server, cl
         time.sleep(0.2)
     assert len(reply["cursor"]["firstBatch"]) == 15
     told = "memory is short, and the client does not read its reply"
-    while told not in server.log_text():
+    while told not in server.log_path.read_text():
         assert time.monotonic() < deadline
         connections.append(ask_and_do_not_read(server, request))
         time.sleep(0.2)

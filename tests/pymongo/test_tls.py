@@ -118,7 +118,7 @@ def test_rotation(start, files):
         current.write_text((files / "server-next.pem").read_text())
         os.kill(server.process.pid, signal.SIGHUP)
         deadline = time.monotonic() + 20
-        while server.log_text().count("certificates were read again") < 2:
+        while server.log_path.read_text().count("certificates were read again") < 2:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert answers(connect(server, files))

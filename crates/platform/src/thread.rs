@@ -14,11 +14,7 @@ pub fn spawn_named<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    Builder::new().name(name.to_owned()).spawn(|| {
-        let result = body();
-        memory_check::thread_ends();
-        result
-    })
+    Builder::new().name(name.to_owned()).spawn(to_its_end(body))
 }
 
 /// The same for a thread with a stack of `stack_bytes`.
@@ -31,11 +27,7 @@ pub fn spawn_sized<T: Send + 'static>(
     stack_bytes: usize,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(|| {
-        let result = body();
-        memory_check::thread_ends();
-        result
-    })
+    Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(to_its_end(body))
 }
 
 /// The same for a thread that ends before the scope does, and may use what lives as long.
@@ -48,9 +40,14 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    Builder::new().name(name.to_owned()).spawn_scoped(scope, || {
+    Builder::new().name(name.to_owned()).spawn_scoped(scope, to_its_end(body))
+}
+
+/// What a thread runs, and what is to be done when it ends.
+fn to_its_end<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    || {
         let result = body();
         memory_check::thread_ends();
         result
-    })
+    }
 }

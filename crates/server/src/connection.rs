@@ -167,7 +167,6 @@ impl<S: CommandService> Connection<S> {
     /// Serves on this thread while requests keep coming; `None` when the connection has ended.
     fn serve(mut self: Box<Self>, first: Attempt) -> Option<(Box<Self>, Pause)> {
         WorkClass::Interactive.set_for_thread();
-        self.exchange.memory.hold(Holding::Active);
         match self.serve_requests(first) {
             Ok(pause) => {
                 self.before_pause(&pause);

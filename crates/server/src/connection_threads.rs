@@ -49,7 +49,7 @@ pub(crate) struct ConnectionThreads {
 struct Pool {
     /// In the order in which they became idle.
     idle: Vec<Arc<Idle>>,
-    /// For which the machine had no other thread.
+    /// For a thread that begins, or that is done with what it does. While something waits none is idle.
     waiting: VecDeque<Work>,
     alive: usize,
     is_stopping: bool,
@@ -91,9 +91,10 @@ impl ConnectionThreads {
             idle.hand(work);
             return Ok(());
         }
+        pool.waiting.push_back(work);
         pool.alive += 1;
         drop(pool);
-        self.spawn(work)
+        self.spawn().or_else(|error| self.is_refused_another(error))
     }
 
     /// Has a thread do this, and gives what it returned. Nothing: it has panicked, or there was no thread for it.
@@ -120,42 +121,34 @@ impl ConnectionThreads {
         self.all_ended.wait_while_for(&mut pool, |pool| pool.alive > 0, longest);
     }
 
-    /// Starts a thread, which is counted as alive already.
-    fn spawn(self: &Arc<Self>, work: Work) -> io::Result<()> {
+    /// Starts a thread, which is one of those alive already.
+    fn spawn(self: &Arc<Self>) -> io::Result<()> {
         let mut memory = ThreadMemory::new(&self.memory);
         // Here, so that many who begin at once see each other; it may be a command that has a worker replaced.
         command_memory::not_of_the_command(|| memory.try_count());
-        // So that the work is not lost with the thread that could not be started.
-        let first = Arc::new(Mutex::new(Some(work)));
-        let (threads, given) = (Arc::clone(self), Arc::clone(&first));
-        let spawned = platform::spawn_sized("plimsoll", THREAD_STACK_BYTES, move || {
-            let first = given.lock().take();
-            threads.live(first, memory);
-        });
-        let Err(error) = spawned else { return Ok(()) };
+        let threads = Arc::clone(self);
+        platform::spawn_sized("plimsoll", THREAD_STACK_BYTES, move || threads.live(memory)).map(drop)
+    }
+
+    /// The thread could not be started: the others do what waits, if there are any.
+    fn is_refused_another(&self, error: io::Error) -> io::Result<()> {
         let mut pool = self.pool.lock();
         pool.alive -= 1;
-        let Some(work) = first.lock().take() else { return Ok(()) };
-        match pool.idle.pop() {
-            Some(idle) => idle.hand(work),
-            None if pool.alive > 0 => pool.waiting.push_back(work),
-            None => {
-                // What it has is dropped, which may take long.
-                drop(pool);
-                return Err(error);
-            }
+        if pool.alive > 0 {
+            return Ok(());
         }
-        Ok(())
+        let lost = std::mem::take(&mut pool.waiting);
+        // What it has is dropped, which may take long.
+        drop(pool);
+        if lost.is_empty() { Ok(()) } else { Err(error) }
     }
 
     /// A thread's life.
-    fn live(&self, first: Option<Work>, mut memory: ThreadMemory) {
+    fn live(&self, mut memory: ThreadMemory) {
         let place = Arc::new(Idle::default());
-        let mut next = first;
-        while let Some(work) = next {
+        while let Some(work) = self.next_work(&place, &mut memory) {
             // The panic hook has told of it, and what it had is dropped.
             let _ = catch_unwind(AssertUnwindSafe(work));
-            next = self.next_work(&place, &mut memory);
         }
     }
 

@@ -4,16 +4,13 @@
 //! looked at by itself.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use crate::reading::{Effect, Place, Reading, Rule};
 use crate::record::Record;
-use crate::{Offset, Result, SharedLog, SharedLogError, Standing, StoredRecord};
+use crate::{ARRIVES_WITHIN, Offset, Result, SharedLog, SharedLogError, Standing, StoredRecord};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 4 << 20;
-/// How long a read may take. What is known to be there is waited for: a log beyond a network has nothing at hand at first.
-const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How often a read is tried that a disturbance of the network ends.
 const READ_ATTEMPTS: u32 = 4;
 /// Problems that are listed.
@@ -108,7 +105,7 @@ pub fn examine(
 fn read_patiently(log: &dyn SharedLog, from: Offset) -> Result<Vec<StoredRecord>> {
     let mut attempt = 1;
     loop {
-        match log.read(from, READ_BYTES, READ_WITHIN) {
+        match log.read(from, READ_BYTES, ARRIVES_WITHIN) {
             Err(error) if error.is_passing() && attempt < READ_ATTEMPTS => attempt += 1,
             outcome => return outcome,
         }
@@ -144,6 +141,7 @@ impl Examined {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::record::RecordKind;

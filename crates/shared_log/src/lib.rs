@@ -33,7 +33,7 @@ pub use candidacy::{CHANCE, Candidacy, SILENCE};
 pub use directory_log::DirectoryLog;
 pub use error::{Refused, Result, SharedLogError};
 pub use examination::{Examined, examine};
-pub use log::{AppendOutcome, Bounds, LogIdentity, Offset, Sending, SharedLog, StoredRecord, Ticket};
+pub use log::{ARRIVES_WITHIN, AppendOutcome, Bounds, LogIdentity, Offset, Sending, SharedLog, StoredRecord, Ticket};
 pub use log_key::KeyAmongNotices;
 pub use memory_log::{Connection, Faults, MemoryLog};
 pub use notice::Notice;

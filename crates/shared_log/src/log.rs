@@ -16,6 +16,9 @@ use std::time::Duration;
 
 use crate::{Refused, Result, SharedLogError};
 
+/// How long a record that is known to be there may take to come: a log beyond a network has nothing at hand at first.
+pub const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
+
 /// The number of a record in a shared log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Offset(pub u64);

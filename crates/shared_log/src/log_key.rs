@@ -8,7 +8,7 @@ use std::time::Duration;
 use platform::{Clock, OuterKey, Random, SealedObject};
 
 use crate::sealed_log::is_sealed;
-use crate::{Bounds, LogIdentity, Offset, Result, SharedLog, SharedLogError};
+use crate::{ARRIVES_WITHIN, Bounds, LogIdentity, Offset, Result, SharedLog, SharedLogError};
 
 const MAGIC: &[u8; 8] = b"PLMSHKEY";
 const FORMAT_VERSION: u32 = 1;
@@ -21,8 +21,6 @@ const NODE: u64 = u64::MAX;
 /// How long notices may take to be seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the log's first record may take to come.
-const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where the key lies, wrapped.
 pub(crate) trait KeyPlace {
@@ -100,7 +98,7 @@ fn check_readable(log: &dyn SharedLog) -> Result<()> {
     if first >= end {
         return Ok(());
     }
-    match log.read(first, 1, READ_WITHIN) {
+    match log.read(first, 1, ARRIVES_WITHIN) {
         Ok(records) if records.first().is_some_and(|record| is_sealed(&record.bytes)) => {
             Err(refused("its records are encrypted, and its key is not there"))
         }

@@ -5,13 +5,9 @@
 //! on a window, as what members are known to need is kept beside it.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use crate::record::{Record, RecordKind};
-use crate::{Offset, Result, SharedLog, SharedLogError, StoredRecord};
-
-/// How long a record that is there may take to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::{ARRIVES_WITHIN, Offset, Result, SharedLog, SharedLogError, StoredRecord};
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +40,7 @@ pub fn window_begins(
     window: Window,
     peek: &Peek<'_>,
 ) -> Result<WindowBegin> {
-    let read = |from| log.read(Offset(from), 1, PATIENCE);
+    let read = |from| log.read(Offset(from), 1, ARRIVES_WITHIN);
     Search { read: &read, end: range.end.0, peek }.window_begins(range.start.0, window)
 }
 
@@ -171,6 +167,8 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use std::cell::Cell;
     use std::sync::Arc;
 
@@ -260,7 +258,7 @@ mod tests {
         let reads = Cell::new(0);
         let read = |from| {
             reads.set(reads.get() + 1);
-            connection.read(Offset(from), 1, PATIENCE)
+            connection.read(Offset(from), 1, ARRIVES_WITHIN)
         };
         let search = Search { read: &read, end: connection.bounds().unwrap().end.0, peek: &peek };
         let begins = search.window_begins(0, Window::Since(30)).unwrap();

@@ -153,7 +153,6 @@ fn each_of_many_records_on_their_way_is_answered_with_its_own_place() {
     }
 }
 
-/// A member that begins again reads from an earlier place while others append.
 #[test]
 #[ignore = "needs brokers"]
 fn who_asks_for_other_places_in_quick_succession_gets_them() {
@@ -175,6 +174,7 @@ fn who_asks_for_other_places_in_quick_succession_gets_them() {
     }
 }
 
+/// A member that begins again reads from an earlier place while others append.
 #[test]
 #[ignore = "needs brokers"]
 fn reading_again_from_the_beginning_takes_a_moment_while_others_append() {

@@ -49,7 +49,7 @@ struct Jobs<J> {
 thread_local! {
     /// The workers that this thread is one of.
     static OWN: RefCell<Option<Arc<dyn Replace>>> = const { RefCell::new(None) };
-    /// Whether it is counted as waiting.
+    /// Whether it is a worker that is not counted as awake.
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -118,7 +118,7 @@ impl<J: Job> Workers<J> {
 
     /// A worker, which is counted as awake. A panic of a command ends it; the next job has another started.
     fn work(self: Arc<Self>) {
-        let own = Own::begin(&self);
+        let _own = Own::begin(&self);
         // There is always something to do: what matters is the sum, and those with a connection of their own go first.
         WorkClass::Background.set_for_thread();
         let mut jobs = self.jobs.lock();
@@ -135,8 +135,7 @@ impl<J: Job> Workers<J> {
         }
         // Under the same lock: who comes next finds it gone.
         jobs.awake -= 1;
-        drop(jobs);
-        own.end();
+        WAITS.set(true);
     }
 }
 
@@ -148,7 +147,7 @@ impl<J: Job> Replace for Arc<Workers<J>> {
     }
 }
 
-/// While a thread is a worker; takes it off the count after a panic.
+/// While a thread is a worker; takes it off the count in the end, after a panic, too.
 struct Own<'w, J: Job>(&'w Arc<Workers<J>>);
 
 impl<'w, J: Job> Own<'w, J> {
@@ -156,14 +155,6 @@ impl<'w, J: Job> Own<'w, J> {
         OWN.set(Some(Arc::new(Arc::clone(workers))));
         WAITS.set(false);
         Self(workers)
-    }
-}
-
-impl<J: Job> Own<'_, J> {
-    /// It has been taken off the count.
-    fn end(self) {
-        OWN.set(None);
-        std::mem::forget(self);
     }
 }
 

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use backup::{EarlyPages, ObjectStore, Progress, RestoreOptions, Restored, SET_ASIDE, Target, UNFINISHED_NOTE};
 use platform::{Clock, DirectoryLock, Disk, OuterKey, RealDisk, SystemClock, SystemRandom, WorkClass, WorkScope};
-use shared_log::{Effect, Leader, Notice, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
+use shared_log::{
+    ARRIVES_WITHIN, Effect, Leader, Notice, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing,
+};
 
 use super::copies::Copies;
 use super::recent_copy::{READ_BYTES_MAX, Reach};
@@ -21,8 +23,6 @@ use crate::configuration::KeySource;
 use crate::data_disk::{self, Unencrypted};
 use crate::progress_lines::with_progress_lines;
 
-/// How long the first record of a log may take that has some.
-const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How often a new member looks whether more of its copy is there.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often it says that it waits.
@@ -277,8 +277,7 @@ fn need_of(log: &dyn SharedLog, node: u64) -> shared_log::Result<Need> {
     if bounds.end == Offset(0) {
         return Ok(Need::None);
     }
-    // It is there, and a log beyond a network has nothing at hand at first.
-    let Some(record) = log.read(Offset(0), 1, READ_WITHIN)?.into_iter().next() else { return Ok(Need::None) };
+    let Some(record) = log.read(Offset(0), 1, ARRIVES_WITHIN)?.into_iter().next() else { return Ok(Need::None) };
     let mut reading = Reading::new(log.identity()?, OplogPlace::default());
     let first = reading.step(record.offset, &record.bytes)?;
     if matches!(first, Effect::Claimed { cut_at, .. } | Effect::Restored { cut_at, .. } if cut_at > 0) {
