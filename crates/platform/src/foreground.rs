@@ -96,7 +96,7 @@ impl Foreground {
 
 impl Default for Foreground {
     fn default() -> Foreground {
-        Foreground::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+        Foreground::new(crate::processors())
     }
 }
 

@@ -7,6 +7,11 @@ use std::time::Duration;
 /// Least time between two readings: the kernel counts in ticks of 10 ms.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// How many processors this process may use, by its affinity and its container's quota. One where nobody knows.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// What the processors did since a moment before.
 pub struct ProcessorLoad {
     processors: f64,
@@ -30,7 +35,7 @@ struct Ticks {
 impl ProcessorLoad {
     /// Nothing is known yet.
     pub fn new() -> ProcessorLoad {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+        let processors = processors() as f64;
         ProcessorLoad { processors, before: None, busy: None }
     }
 

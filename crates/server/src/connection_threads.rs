@@ -76,7 +76,7 @@ impl ConnectionThreads {
     }
 
     fn keeping(memory: Arc<MemoryBudget>, kept: Duration) -> Arc<Self> {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let processors = platform::processors();
         Arc::new(Self { memory, processors, kept, pool: Mutex::default(), all_ended: Condvar::new() })
     }
 

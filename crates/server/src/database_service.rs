@@ -140,6 +140,10 @@ impl StatusSource for DatabaseService {
     fn status(&self) -> Result<RawDocumentBuf, String> {
         self.dispatcher.status()
     }
+
+    fn is_used_since(&self, before: &mut u64) -> bool {
+        self.dispatcher.server().is_used_since(before)
+    }
 }
 
 /// What a parameter's text stands for.

@@ -1,4 +1,5 @@
-//! The flight recorder: the server's figures, once a second, kept in the data directory for weeks, and judged while they come.
+//! The flight recorder: the server's figures, once a second, kept in the data directory for weeks, and judged while they come. While
+//! nobody uses the server they are taken less often, as they would be most of what it does.
 //!
 //! Begun by `main` when the service is open, and stopped after it. One thread asks for the figures and judges them, another writes: while
 //! the disk says nothing, figures are still taken. The files are those of the crate `flight_recorder`; `plimsoll diagnose` reads them.
@@ -22,12 +23,16 @@ use files::{FigureFiles, Written};
 pub use files::{read_figures, recorded_figures};
 
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Time from one moment to the next while nobody uses the server.
+const INTERVAL_IDLE: Duration = JUDGED_EACH;
+/// A server that takes more than one part in so many of a processor is used, also if no command runs.
+const USED_ONE_IN: u32 = 100;
 /// Moments of a chunk.
 const CHUNK_MOMENTS: usize = 300;
-/// After so many moments the chunk that is being filled is written as it is: what a crash loses.
-const WRITTEN_EACH: usize = 10;
-/// After so many moments the last minutes are judged.
-const JUDGED_EACH: usize = 5;
+/// After so long the chunk that is being filled is written as it is: what a crash loses.
+const WRITTEN_EACH: Duration = Duration::from_secs(10);
+/// After so long the last minutes are judged.
+const JUDGED_EACH: Duration = Duration::from_secs(5);
 /// What is judged.
 const JUDGED_MILLIS: i64 = 330_000;
 /// Chunks that wait for a disk that says nothing. What is beyond is lost.
@@ -113,6 +118,31 @@ fn write_all(taken: &Receiver<Written>, mut files: FigureFiles) {
     }
 }
 
+/// What was so when it was looked last whether a moment is due.
+#[derive(Default)]
+struct Looked {
+    at: Duration,
+    processor_time: Duration,
+    commands: u64,
+    /// When the last moment was.
+    taken_at: Option<Duration>,
+}
+
+impl Looked {
+    /// Whether a moment is due: the server is used, or has not been for long.
+    fn is_due(&mut self, now: Duration, processor_time: Duration, source: &dyn StatusSource) -> bool {
+        let worked = processor_time.saturating_sub(self.processor_time);
+        let works = worked * USED_ONE_IN > now.saturating_sub(self.at);
+        let is_used = source.is_used_since(&mut self.commands) || works;
+        (self.at, self.processor_time) = (now, processor_time);
+        let is_due = is_used || self.taken_at.is_none_or(|taken| now.saturating_sub(taken) >= INTERVAL_IDLE);
+        if is_due {
+            self.taken_at = Some(now);
+        }
+        is_due
+    }
+}
+
 struct Recorder {
     source: Arc<dyn StatusSource>,
     clock: Arc<dyn Clock>,
@@ -122,7 +152,9 @@ struct Recorder {
     began: i64,
     waiting: Vec<Written>,
     last_minutes: Recording,
-    moments: usize,
+    looked: Looked,
+    judged_at: Duration,
+    written_at: Duration,
     told: HashSet<&'static str>,
     /// What is said of the shared log.
     of_log: Vec<Finding>,
@@ -144,19 +176,24 @@ impl Recorder {
             began: 0,
             waiting: Vec::new(),
             last_minutes: Recording::default(),
-            moments: 0,
+            looked: Looked::default(),
+            judged_at: Duration::ZERO,
+            written_at: Duration::ZERO,
             told: HashSet::new(),
             of_log: Vec::new(),
         }
     }
 
     fn run(mut self, stop: &Stop) {
-        let mut took = Duration::ZERO;
-        self.take();
-        while !stop.waited(INTERVAL.saturating_sub(took)) {
+        loop {
             let began = self.clock.monotonic();
-            self.take();
-            took = self.clock.monotonic().saturating_sub(began);
+            if self.looked.is_due(began, platform::processor_time(), &*self.source) {
+                self.take();
+            }
+            let took = self.clock.monotonic().saturating_sub(began);
+            if stop.waited(INTERVAL.saturating_sub(took)) {
+                break;
+            }
         }
         self.finish();
     }
@@ -164,11 +201,11 @@ impl Recorder {
     /// One moment.
     fn take(&mut self) {
         let Ok(status) = self.source.status() else { return };
-        let now = self.clock.wall_millis();
-        self.moments += 1;
+        let (now, elapsed) = (self.clock.wall_millis(), self.clock.monotonic());
         self.of_log = log_warnings::findings(&status, now, &self.of_log);
         self.last_minutes.observe(now, &status, patterns::PATHS, now - JUDGED_MILLIS);
-        if self.moments.is_multiple_of(JUDGED_EACH) {
+        if elapsed.saturating_sub(self.judged_at) >= JUDGED_EACH {
+            self.judged_at = elapsed;
             self.judge();
         }
         if self.writes.is_none() {
@@ -180,7 +217,9 @@ impl Recorder {
         self.chunk.push(now, &status);
         if self.chunk.len() >= CHUNK_MOMENTS {
             self.close_chunk();
-        } else if self.chunk.len().is_multiple_of(WRITTEN_EACH) && self.waiting.is_empty() {
+            self.written_at = elapsed;
+        } else if elapsed.saturating_sub(self.written_at) >= WRITTEN_EACH && self.waiting.is_empty() {
+            self.written_at = elapsed;
             let current = Written::Current(encode_brief_block(&self.chunk.encode()));
             // While the disk is busy with an earlier one this is left out: the next has it, too.
             let _ = self.writes.as_ref().map(|writes| writes.try_send(current));

@@ -27,6 +27,9 @@ pub trait StatusSource: Send + Sync + 'static {
     /// # Errors
     /// Why there is none.
     fn status(&self) -> Result<RawDocumentBuf, String>;
+
+    /// Whether commands that read or write run, or have ended since so many had. `before` becomes how many have.
+    fn is_used_since(&self, before: &mut u64) -> bool;
 }
 
 struct Source {

@@ -117,7 +117,7 @@ impl Tls {
     pub fn load(settings: TlsSettings) -> Result<Self, TlsError> {
         let (config, certificate) = certificate_files::server_config(&settings)?;
         // Half of the processors: the others serve those who are in already.
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2));
+        let threads = platform::processors().div_ceil(2);
         Ok(Self {
             settings,
             current: ArcSwap::from_pointee(config),

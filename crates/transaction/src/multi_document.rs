@@ -21,13 +21,13 @@ mod large_commit;
 mod progress;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use collection::{Catalog, Collection, Namespace};
 use parking_lot::Mutex;
-use platform::{MemoryReservation, MemoryUse, WorkBudget};
+use platform::{MemoryReservation, MemoryUse, WeakList, WorkBudget};
 use storage_engine::{Engine, EngineError, Snapshot};
 
 use crate::commit_order::CommitInfo;
@@ -100,15 +100,27 @@ impl std::fmt::Debug for OpenTransaction {
 }
 
 /// The sessions that have an open transaction: for those that are open for too long.
-#[derive(Default)]
 pub(crate) struct OpenTransactions {
     last_number: AtomicU64,
     committed: AtomicU64,
     aborted: AtomicU64,
-    sessions: Mutex<Vec<Weak<Session>>>,
+    sessions: WeakList<Session>,
     uses: Arc<CollectionUses>,
     /// Held while forgotten ones are looked for.
     ending: Mutex<()>,
+}
+
+impl Default for OpenTransactions {
+    fn default() -> Self {
+        Self {
+            last_number: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            aborted: AtomicU64::new(0),
+            sessions: WeakList::of_those_that(|session: &Session| session.transaction().lock().is_some()),
+            uses: Arc::default(),
+            ending: Mutex::default(),
+        }
+    }
 }
 
 /// What became of transactions since the start.
@@ -220,11 +232,7 @@ impl Store {
         let active = Duration::ZERO;
         *session.transaction().lock() =
             Some(OpenTransaction { txn_number, transaction: transaction.clone(), began, active, connection });
-        let mut open = self.open_transactions.sessions.lock();
-        if open.len() == open.capacity() {
-            open.retain(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()));
-        }
-        open.push(Arc::downgrade(session));
+        self.open_transactions.sessions.push(session);
         Ok(transaction)
     }
 
@@ -326,9 +334,9 @@ impl Store {
         expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
     }
 
-    /// The sessions that have had one since the list was last shortened.
+    /// The sessions that have one. Some stand there more than once.
     fn sessions_with_transactions(&self) -> Vec<Arc<Session>> {
-        self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect()
+        self.open_transactions.sessions.all()
     }
 
     /// How many transactions are open, and the oldest with its session.

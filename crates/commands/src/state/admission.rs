@@ -211,15 +211,23 @@ impl Admission {
     /// may be later.
     pub(crate) fn adapt(&self) -> bool {
         let now = self.clock.monotonic();
-        let finished = [&self.reads, &self.writes].map(|gate| gate.finished.load(Ordering::Relaxed)).iter().sum();
-        let is_used = self.finished_before.swap(finished, Ordering::Relaxed) != finished
-            || [&self.reads, &self.writes].iter().any(|gate| gate.running.load(Ordering::Relaxed) > 0);
+        let mut before = self.finished_before.load(Ordering::Relaxed);
+        let is_used = self.is_used_since(&mut before);
+        self.finished_before.store(before, Ordering::Relaxed);
         self.count_crowds(now);
         if !self.is_fixed.load(Ordering::Relaxed) {
             self.reads.adapt(now);
             self.writes.adapt(now);
         }
         is_used
+    }
+
+    /// Whether commands that need a ticket run, or have ended since so many had. `before` becomes how many have.
+    pub(crate) fn is_used_since(&self, before: &mut u64) -> bool {
+        let gates = [&self.reads, &self.writes];
+        let finished = gates.map(|gate| gate.finished.load(Ordering::Relaxed)).iter().sum();
+        let is_running = gates.iter().any(|gate| gate.running.load(Ordering::Relaxed) > 0);
+        std::mem::replace(before, finished) != finished || is_running
     }
 
     fn count_crowds(&self, now: Duration) {

@@ -215,6 +215,11 @@ impl ServerContext {
         self.admission.adapt()
     }
 
+    /// Whether commands that read or write run, or have ended since so many had. `before` becomes how many have.
+    pub fn is_used_since(&self, before: &mut u64) -> bool {
+        self.admission.is_used_since(before)
+    }
+
     /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.
     pub fn call_back(&self, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
         let (admission, came) = (Arc::clone(&self.admission), self.clock.monotonic());

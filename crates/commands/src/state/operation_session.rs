@@ -157,10 +157,10 @@ impl OperationSession {
         }
     }
 
-    /// What to do about an error of one statement: one that is not the statement's own ends the command, an interruption and the loss of the lead always and a
-    /// conflict in a transaction; and any aborts the transaction. Drivers look for another primary, and try again, only after errors of whole commands.
+    /// What to do about an error of one statement: one that is not the statement's own ends the command, and any aborts the transaction. Not its own
+    /// are an interruption, what drivers may try again (as the loss of the lead: they look only at errors of whole commands), and a conflict in a transaction.
     pub(crate) fn check_failure(&self, error: &CommandError) -> Result<()> {
-        if error.is_interruption() || error.is_of_topology() {
+        if error.is_interruption() || error.is_retryable() {
             return Err(error.clone());
         }
         let Self::Transaction { has_failed, .. } = self else { return Ok(()) };

@@ -6,8 +6,8 @@
 mod operation;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
@@ -15,7 +15,7 @@ use document::work::Watch;
 use document::{Element, Interruption, elements_of_bytes};
 use parking_lot::Mutex;
 use platform::command_memory::{self, MemoryWait, Patience};
-use platform::{Clock, OverBudget};
+use platform::{Clock, OverBudget, WeakList};
 use query_language::{ErrorKind, QueryError};
 use transaction::WaitInterrupt;
 
@@ -139,7 +139,7 @@ impl WaitInterrupt for OperationSlot {
 
 /// All connections' slots.
 pub(crate) struct Operations {
-    slots: Mutex<Vec<Weak<OperationSlot>>>,
+    slots: WeakList<OperationSlot>,
     next_id: AtomicU32,
     is_stopping: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
@@ -159,7 +159,7 @@ pub(crate) struct Registered<'a> {
 
 impl Operations {
     pub(crate) fn new(clock: Arc<dyn Clock>, fail_points: Arc<FailPoints>) -> Self {
-        Self { slots: Mutex::default(), next_id: AtomicU32::new(1), is_stopping: Arc::default(), clock, fail_points }
+        Self { slots: WeakList::default(), next_id: AtomicU32::new(1), is_stopping: Arc::default(), clock, fail_points }
     }
 
     /// A slot for a new connection.
@@ -176,11 +176,7 @@ impl Operations {
             is_stopping: self.is_stopping.clone(),
             clock: self.clock.clone(),
         });
-        let mut slots = self.slots.lock();
-        if slots.len() == slots.capacity() {
-            slots.retain(|slot| slot.strong_count() > 0);
-        }
-        slots.push(Arc::downgrade(&slot));
+        self.slots.push(&slot);
         slot
     }
 
@@ -255,7 +251,6 @@ impl Operations {
     /// What is running now, with how long it has been.
     pub(crate) fn running(&self) -> Vec<(RunningOperation, Arc<OperationSlot>, Duration)> {
         let now = self.clock.monotonic();
-        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
         let of_slot = |slot: Arc<OperationSlot>| {
             let running = slot.running.lock();
             let (is_active, operation) = &*running;
@@ -263,7 +258,7 @@ impl Operations {
             drop(running);
             found.map(|(operation, elapsed)| (operation, slot, elapsed))
         };
-        slots.into_iter().filter_map(of_slot).collect()
+        self.slots.all().into_iter().filter_map(of_slot).collect()
     }
 
     /// Commands that run in transactions.
@@ -273,8 +268,7 @@ impl Operations {
 
     /// Connections on which nothing is running.
     pub(crate) fn idle(&self) -> Vec<Arc<OperationSlot>> {
-        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
-        slots.into_iter().filter(|slot| !slot.running.lock().0).collect()
+        self.slots.all().into_iter().filter(|slot| !slot.running.lock().0).collect()
     }
 
     /// Whose connection a running command came by; `None`: there is no such command.
@@ -304,19 +298,17 @@ impl Operations {
     /// The connections whose commands have been running for this long and end when their client goes away; not those that have been told.
     pub(crate) fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
         let now = self.clock.monotonic();
-        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
         let waits = |slot: &Arc<OperationSlot>| {
             let (is_active, operation) = &*slot.running.lock();
             let is_told = slot.end.load(Ordering::Relaxed) != RUNS_ON;
             *is_active && !is_told && operation.ends_with_client && now.saturating_sub(operation.started) >= longer_than
         };
-        slots.into_iter().filter(waits).map(|slot| slot.connection).collect()
+        self.slots.all().into_iter().filter(waits).map(|slot| slot.connection).collect()
     }
 
     /// The client of a connection is gone: what runs for it ends, unless that goes on by itself.
     pub(crate) fn client_gone(&self, connection: u64) {
-        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
-        for slot in slots.iter().filter(|slot| slot.connection == connection) {
+        for slot in self.slots.all().iter().filter(|slot| slot.connection == connection) {
             let (is_active, operation) = &*slot.running.lock();
             if *is_active && operation.ends_with_client {
                 slot.end.store(CLIENT_GONE, Ordering::Relaxed);

@@ -73,7 +73,7 @@ pub fn command_waits() {
 
 impl<J: Job> Workers<J> {
     pub(super) fn new(threads: Arc<ConnectionThreads>) -> Arc<Self> {
-        let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
+        let processors = platform::processors();
         let jobs = Jobs { queue: VecDeque::new(), awake: 0 };
         Arc::new(Self { threads, processors, clock: SystemClock::new(), jobs: Mutex::new(jobs) })
     }

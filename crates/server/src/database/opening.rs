@@ -102,8 +102,7 @@ fn store_options(configuration: &Configuration, plan: &MemoryPlan, random: &dyn 
         ..EngineOptions::default()
     };
     let mut options = StoreOptions { engine, ..StoreOptions::default() };
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    options.applying_by = ApplyingBy::Threads(processors.min(APPLYING_MAX));
+    options.applying_by = ApplyingBy::Threads(platform::processors().min(APPLYING_MAX));
     options.clock_drift_max = configuration.clock_drift_max;
     options.oplog_retention_bytes = configuration.oplog_bytes;
     options.oplog_retention_time = configuration.oplog_time;

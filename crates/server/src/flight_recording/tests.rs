@@ -18,6 +18,43 @@ impl StatusSource for Growing {
         let moment = self.0.fetch_add(1, Ordering::Relaxed);
         Ok(rawdoc! { "uptimeMillis": moment * 1_000, "plimsoll": { "writes": { "areAccepted": moment < 320 } } })
     }
+
+    fn is_used_since(&self, before: &mut u64) -> bool {
+        *before += 1;
+        true
+    }
+}
+
+/// A server that so many commands have used.
+struct Used(AtomicI64);
+
+impl StatusSource for Used {
+    fn status(&self) -> Result<RawDocumentBuf, String> {
+        Ok(rawdoc! {})
+    }
+
+    fn is_used_since(&self, before: &mut u64) -> bool {
+        let commands = self.0.load(Ordering::Relaxed) as u64;
+        std::mem::replace(before, commands) != commands
+    }
+}
+
+#[test]
+fn a_server_that_nobody_uses_is_looked_at_less_often() {
+    let used = Used(AtomicI64::new(0));
+    let mut looked = Looked::default();
+    let (mut processor_time, mut due) = (Duration::ZERO, Vec::new());
+    for second in 0..30 {
+        match second {
+            7 | 8 => _ = used.0.fetch_add(1, Ordering::Relaxed),
+            20 | 21 => processor_time += INTERVAL / 50,
+            _ => processor_time += INTERVAL / 1_000,
+        }
+        if looked.is_due(INTERVAL * second, processor_time, &used) {
+            due.push(second);
+        }
+    }
+    assert_eq!(due, [0, 5, 7, 8, 13, 18, 20, 21, 26]);
 }
 
 fn recorder(writes: Option<SyncSender<Written>>) -> Recorder {
@@ -43,7 +80,12 @@ fn moments_are_written_in_chunks_and_the_last_ones_when_it_ends() {
     let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
     let (writes, taken) = sync_channel(100);
     let mut recorder = recorder(Some(writes));
-    (0..CHUNK_MOMENTS + 25).for_each(|_| recorder.take());
+    let clock = Arc::new(SimulatedClock::new(1_000));
+    recorder.clock = clock.clone();
+    for _ in 0..CHUNK_MOMENTS + 25 {
+        clock.advance(INTERVAL);
+        recorder.take();
+    }
     let before: Vec<Written> = taken.try_iter().collect();
     let mut files = FigureFiles::new(disk.clone(), 1 << 20);
     before.iter().for_each(|written| files.write(written).unwrap());

@@ -2,19 +2,19 @@
 //!
 //! Called by `ring` (counting), by the engine's checkpoints and by whoever writes rings to their files.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::Disk;
+use platform::{Disk, WeakList};
 
 use super::Ring;
 
 /// See the module's head.
 pub(crate) struct RingRegistry {
     disk: Arc<dyn Disk>,
-    rings: Mutex<Vec<Weak<Ring>>>,
+    rings: WeakList<Ring>,
     /// Files that no checkpoint needs any more once the next one is published.
     dropped: Mutex<Vec<u64>>,
     buffered: AtomicU64,
@@ -28,7 +28,7 @@ impl RingRegistry {
     pub(crate) fn new(disk: Arc<dyn Disk>, buffered_max: u64) -> Arc<RingRegistry> {
         Arc::new(RingRegistry {
             disk,
-            rings: Mutex::default(),
+            rings: WeakList::default(),
             dropped: Mutex::default(),
             buffered: AtomicU64::new(0),
             buffered_max: buffered_max.max(1),
@@ -42,14 +42,12 @@ impl RingRegistry {
     }
 
     pub(super) fn add(&self, ring: &Arc<Ring>) {
-        let mut rings = self.rings.lock();
-        rings.retain(|ring| ring.strong_count() > 0);
-        rings.push(Arc::downgrade(ring));
+        self.rings.push(ring);
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Ring>> {
-        self.rings.lock().iter().filter_map(Weak::upgrade).collect()
+        self.rings.all()
     }
 
     pub(super) fn count_buffered(&self, bytes: u64) {
@@ -90,7 +88,7 @@ impl RingRegistry {
 
     /// From now on it is none of them, whoever still holds it: its tree, which has its state, goes next.
     pub(super) fn note_dropped(&self, number: u64) {
-        self.rings.lock().retain(|ring| ring.upgrade().is_some_and(|ring| ring.number != number));
+        self.rings.remove(|ring| ring.number == number);
         self.dropped.lock().push(number);
     }
 

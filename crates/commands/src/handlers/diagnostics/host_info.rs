@@ -36,7 +36,7 @@ pub(crate) fn run(
     only_generic(&mut arguments)?;
     let memory = sysinfo();
     let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit);
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as i32);
+    let cores = platform::processors() as i32;
     let machine = uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
     reply.document("system", |system| {
