@@ -22,8 +22,9 @@ const ROUNDS: usize = 5;
 const CURRENT_OP_PAUSE: Duration = Duration::from_millis(9);
 const SCRAPE_PAUSE: Duration = Duration::from_secs(1);
 /// For the diagnostics alone.
-const ALONE: Duration = Duration::from_secs(2);
-const ALONE_ROUNDS: usize = 5;
+const ALONE: Duration = Duration::from_secs(1);
+/// Many, and short: the server's background work is as large as what is measured, and comes and goes.
+const ALONE_ROUNDS: usize = 15;
 /// Before that, the server works off what came before: until it uses less of the machine, at most so many times `ALONE`.
 const REST_PERCENT: f64 = 0.5;
 const RESTS_MAX: usize = 60;

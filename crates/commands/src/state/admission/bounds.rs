@@ -24,10 +24,10 @@ pub(super) const LIMIT_MAX: usize = QUEUE_MAX / 4;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
 pub(super) const WORTH_MORE: f64 = 1.05;
 pub(super) const AS_GOOD: f64 = 1.0 - (WORTH_MORE - 1.0) / 2.0;
-/// How far a try goes, in parts of the limit. Upwards less far than downwards: where throughput goes up and down by itself, because others
-/// use the machine, both are kept now and then by chance, and the limit must not climb by that. At the highest limit all wait for a
-/// processor and nobody in the queue, so that nobody is told that the server is overloaded.
-pub(super) const STEP_UP: usize = STEP_DOWN + 1;
+/// How far a try goes, in parts of the limit. Upwards further than downwards: what a try upwards gives is measured against what was before and
+/// what comes after, which takes a window more and lets chance keep it less often. The limit must not climb by chance: at the highest all
+/// wait for a processor and nobody in the queue, so that nobody is told that the server is overloaded.
+pub(super) const STEP_UP: usize = STEP_DOWN / 2;
 pub(super) const STEP_DOWN: usize = 4;
 /// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
 pub(super) const WINDOW: Duration = part_of(PATIENCE, 5);
@@ -54,7 +54,7 @@ const _: () = {
     assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());
     assert!(WRITES_FOR_EACH_PROCESSOR < READS_FOR_EACH_PROCESSOR);
     assert!(AS_GOOD < 1.0 && 1.0 < WORTH_MORE, "what throughput does by chance keeps neither");
-    assert!(STEP_DOWN < STEP_UP, "a try upwards is the smaller one");
+    assert!(STEP_UP < STEP_DOWN, "a try upwards is the greater one");
     assert!(WINDOW.as_nanos() < WINDOW_MAX.as_nanos());
     assert!(NOT_BUSY < BUSY, "no crowd comes and goes by turns");
     // Fewer connections than may run at once are no crowd.

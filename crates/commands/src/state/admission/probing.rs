@@ -5,11 +5,14 @@
 //! throughput does not mind:
 //!
 //! ```text
-//!                   ┌── throughput rose by a twentieth: keep ──┐
-//!   Stable ── up ──▶ Above ── otherwise: back ─────────────────┤
-//!     ▲  └─ down ──▶ Below ── it stayed: keep; fell: back ─────┤
-//!     └────────────────────────────────────────────────────────┘
+//!                   ┌── throughput rose by a twentieth: back, to see ──▶ Again ── it fell by that: keep ──┐
+//!   Stable ── up ──▶ Above ── otherwise: back ──────────────────────────────┴──── otherwise: stay ────────┤
+//!     ▲  └─ down ──▶ Below ── it stayed: keep; fell: back ────────────────────────────────────────────────┤
+//!     └───────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! Throughput also rises by itself: as clients come, or because the machine stood still in the window before. So a higher limit must be better than
+//! what was before it and than what comes after it. A lower one that is kept by mistake is soon made up for.
 //!
 //! Nothing is tried while nobody has to wait for a place: the limit does not matter then.
 
@@ -22,6 +25,8 @@ enum Phase {
     #[default]
     Stable,
     Above,
+    /// Where it was before a higher limit that seemed to be worth it.
+    Again,
     Below,
 }
 
@@ -32,6 +37,9 @@ pub(super) struct Probing {
     /// The limit to go back to, and its throughput.
     stable_limit: usize,
     stable_rate: f64,
+    /// The higher limit that seemed to be worth it, and its throughput.
+    higher_limit: usize,
+    higher_rate: f64,
     /// Whether the next try is downwards.
     is_downwards: bool,
     window_began: Duration,
@@ -55,7 +63,9 @@ impl Probing {
             Phase::Stable if !had_to_wait || !says_something => limit,
             Phase::Stable => self.try_another(limit, rate),
             _ if !says_something => self.judge(limit, false),
-            Phase::Above => self.judge(limit, rate >= self.stable_rate * WORTH_MORE),
+            Phase::Above if rate >= self.stable_rate * WORTH_MORE => self.look_again(limit, rate),
+            Phase::Above => self.judge(limit, false),
+            Phase::Again => self.judge(self.higher_limit, self.higher_rate >= rate * WORTH_MORE),
             Phase::Below => self.judge(limit, rate >= self.stable_rate * AS_GOOD),
         };
         next.clamp(LIMIT_MIN, LIMIT_MAX)
@@ -66,6 +76,12 @@ impl Probing {
         let downwards = self.is_downwards && limit > LIMIT_MIN || limit >= LIMIT_MAX;
         self.phase = if downwards { Phase::Below } else { Phase::Above };
         if downwards { limit - (limit / STEP_DOWN).max(1) } else { limit + (limit / STEP_UP).max(1) }
+    }
+
+    fn look_again(&mut self, limit: usize, rate: f64) -> usize {
+        (self.higher_limit, self.higher_rate) = (limit, rate);
+        self.phase = Phase::Again;
+        self.stable_limit
     }
 
     /// Keeps what was tried, to go on in that direction, or goes back, to try the other.
@@ -93,6 +109,17 @@ mod tests {
                 limit
             })
             .collect()
+    }
+
+    /// Numbers from 0 to 1, by chance.
+    fn random(seed: u64) -> impl FnMut() -> f64 {
+        let mut bits = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        move || {
+            bits ^= bits << 13;
+            bits ^= bits >> 7;
+            bits ^= bits << 17;
+            (bits >> 11) as f64 / (1_u64 << 53) as f64
+        }
     }
 
     fn settled(limits: &[usize]) -> std::ops::RangeInclusive<usize> {
@@ -124,19 +151,47 @@ mod tests {
     #[test]
     fn a_throughput_that_varies_by_itself_does_not_raise_the_limit() {
         for seed in 1..=20_u64 {
-            let random = std::cell::Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            let noise = |_| {
-                let mut bits = random.get();
-                bits ^= bits << 13;
-                bits ^= bits >> 7;
-                bits ^= bits << 17;
-                random.set(bits);
-                10_000.0 * (0.8 + 0.4 * (bits >> 11) as f64 / (1_u64 << 53) as f64)
-            };
-            let limits = search(600, noise);
+            let random = std::cell::RefCell::new(random(seed));
+            let limits = search(600, |_| 10_000.0 * (0.8 + 0.4 * random.borrow_mut()()));
             let mean = limits.iter().skip(200).sum::<usize>() / 400;
             assert!(mean < LIMIT_START, "seed {seed}: {mean}");
         }
+    }
+
+    /// Clients come during the first two seconds, the machine stands still for a part of each fifth window, and fewer at once are a little better.
+    #[test]
+    fn a_throughput_that_rises_as_clients_come_and_after_stalls_does_not_raise_the_limit() {
+        let mut ends = Vec::new();
+        for seed in 1..=100_u64 {
+            let (random, window) = (std::cell::RefCell::new(random(seed)), std::cell::Cell::new(0));
+            let limits = search(90, |limit| {
+                let mut random = random.borrow_mut();
+                window.set(window.get() + 1);
+                let come = (f64::from(window.get()) / 10.0).min(1.0);
+                let stall = if random() < 0.2 { 0.3 + 0.5 * random() } else { 1.0 };
+                10_000.0 * come * stall * (0.8 + 0.4 * random()) * (limit as f64).powf(-0.15)
+            });
+            ends.push(limits[60..].iter().sum::<usize>() / 30);
+        }
+        ends.sort_unstable();
+        assert!(ends[50] <= 2 * LIMIT_MIN && ends[95] < LIMIT_START / 2, "{ends:?}");
+    }
+
+    /// The same where each command waits for a disk that takes all of them at once.
+    #[test]
+    fn stalls_do_not_keep_the_limit_low_where_each_only_waits() {
+        let mut ends = Vec::new();
+        for seed in 1..=100_u64 {
+            let random = std::cell::RefCell::new(random(seed));
+            let limits = search(90, |limit| {
+                let mut random = random.borrow_mut();
+                let stall = if random() < 0.2 { 0.3 + 0.5 * random() } else { 1.0 };
+                100.0 * stall * (0.8 + 0.4 * random()) * limit as f64
+            });
+            ends.push(limits[60..].iter().sum::<usize>() / 30);
+        }
+        ends.sort_unstable();
+        assert!(ends[5] > LIMIT_MAX / 2, "{ends:?}");
     }
 
     #[test]
