@@ -167,10 +167,9 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use std::cell::Cell;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::{MemoryLog, Sending, Ticket};
