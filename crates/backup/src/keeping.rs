@@ -17,11 +17,14 @@ const FOLDERS: &[&str] = &["oplog", "rings", "table", INDEX, PAGES];
 const UNFINISHED: &str = "unfinished";
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
-/// The backups that are whole as far as their manifests say, oldest first; the names of those that are not, and why.
+/// The name of a backup that is not whole, and why.
+pub type Incomplete = (String, String);
+
+/// The backups that are whole as far as their manifests say, oldest first, and the others.
 ///
 /// # Errors
 /// `Io`.
-pub fn list(objects: &dyn ObjectStore) -> Result<(Vec<Manifest>, Vec<(String, String)>)> {
+pub fn list(objects: &dyn ObjectStore) -> Result<(Vec<Manifest>, Vec<Incomplete>)> {
     let (mut whole, mut others) = (Vec::new(), Vec::new());
     for id in objects.list(BACKUPS).map_err(BackupError::io(BACKUPS, "listed"))? {
         match Manifest::read(objects, &id) {

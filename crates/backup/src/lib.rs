@@ -46,7 +46,7 @@ pub use cloud_objects::CloudObjects;
 pub use cloud_place::{CloudPlace, SCHEMES as CLOUD_SCHEMES};
 pub use directory_store::DirectoryStore;
 pub use error::{BackupError, Result};
-pub use keeping::{KeepRules, Pruned, list, prune, prune_but};
+pub use keeping::{Incomplete, KeepRules, Pruned, list, prune, prune_but};
 pub use making::{BackupOptions, Extent, make};
 pub use manifest::{Manifest, new_name, time_of};
 pub use object::Packing;

@@ -81,6 +81,7 @@ struct Within {
 }
 
 impl Drop for Within {
+    #[allow(clippy::disallowed_methods, reason = "as where it began")]
     fn drop(&mut self) {
         let mut waited = WAITED.get();
         waited.0[self.kind as usize] += self.began.elapsed();

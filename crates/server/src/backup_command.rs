@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: LabArguments) -> Result<ExitCode, String> {
 
 fn list(objects: &dyn ObjectStore) -> Result<(), String> {
     let (whole, others) = backup::list(objects).map_err(|error| error.to_string())?;
-    println!("{:<26} {:<22} {:<22} {:>10} {:>10}  {}", "backup", "begun", "until", "MiB", "stored", "encrypted");
+    println!("{:<26} {:<22} {:<22} {:>10} {:>10}  encrypted", "backup", "begun", "until", "MiB", "stored");
     for manifest in &whole {
         println!("{}", row(manifest));
     }

@@ -189,6 +189,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::disallowed_methods, reason = "the hand of an operator")]
     fn key(directory: &Path, name: &str, digit: &str) -> KeySource {
         let path = directory.join(name);
         let mut options = std::fs::OpenOptions::new();

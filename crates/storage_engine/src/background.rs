@@ -27,7 +27,7 @@ use crate::system_memory::{SystemMemory, left_bytes};
 /// Pause of eviction and of writing ahead between two looks that nobody has asked for, and behind an error.
 pub const UNASKED_PAUSE: Duration = Duration::from_millis(100);
 /// That pause when there is nothing to do.
-const UNASKED_PAUSE_MAX: Duration = UNASKED_PAUSE.saturating_mul(8);
+const UNASKED_PAUSE_MAX: Duration = UNASKED_PAUSE.saturating_mul(16);
 /// Pause of the reclaimer, whom nobody asks: what is paced goes on at its looks.
 const RECLAIM_PAUSE: Duration = part_of(UNASKED_PAUSE, 5);
 /// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.
@@ -76,9 +76,10 @@ impl Engine {
             self.spawn("change-merger", |engine| {
                 match engine.merge_step()? {
                     0 => {
-                        engine.trees.cache.changes.wait_for_merging(MERGE_PAUSE_MAX);
-                        // What becomes due at about the same time is merged together.
-                        engine.clock.sleep(MERGE_PAUSE);
+                        if engine.trees.cache.changes.wait_for_merging(MERGE_PAUSE_MAX) {
+                            // What becomes due at about the same time is merged together.
+                            engine.clock.sleep(MERGE_PAUSE);
+                        }
                     }
                     _ => engine.clock.sleep(engine.trees.cache.changes.rest_of_merging()),
                 }
@@ -89,7 +90,7 @@ impl Engine {
         let (mut found, mut has_found) = (false, false);
         self.spawn("reclaimer", move |engine| {
             if !found {
-                engine.clock.sleep(pause.after(std::mem::take(&mut has_found)));
+                engine.stopping.wait(pause.after(std::mem::take(&mut has_found)));
             }
             engine.look_at_system_memory();
             found = engine.reclaim_step()?;
@@ -126,7 +127,7 @@ impl Engine {
                 WorkBudget::background_step();
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.
-                    engine.clock.sleep(UNASKED_PAUSE);
+                    engine.stopping.wait(UNASKED_PAUSE);
                 }
             }
         });
@@ -136,19 +137,19 @@ impl Engine {
     }
 
     fn is_stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        self.stopping.is_given()
     }
 
     /// Ends the engine's threads and waits for them. Whoever needs a page frame after that frees it.
     pub fn stop_background(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.stopping.give();
         self.trees.cache.set_has_evictor(false);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A thread that panicked has nothing left to say here.
             let _ = thread.join();
         }
-        self.stop.store(false, Ordering::Release);
+        self.stopping.take_back();
     }
 
     /// Notes on the disk that everything was published, after the last checkpoint and the end of the background. Nothing is

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Disk, MemoryBudget, MemoryReservation, MemoryUse, Timestamp};
+use platform::{Clock, Disk, MemoryBudget, MemoryReservation, MemoryUse, StopSignal, Timestamp};
 
 use crate::background::ReclaimPace;
 use crate::batch::Batch;
@@ -59,7 +59,7 @@ pub struct Engine {
     pub(crate) checkpointing: Mutex<Option<CheckpointInProgress>>,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) reclaim_pace: Mutex<ReclaimPace>,
-    pub(crate) stop: AtomicBool,
+    pub(crate) stopping: StopSignal,
     /// Whether a write of the background found no space since `space_returned`.
     pub(crate) out_of_space: AtomicBool,
     /// Whether the disk has so much left that the page file may keep what it has free. Not before somebody has looked.
@@ -102,7 +102,7 @@ impl Engine {
             checkpointing: Mutex::default(),
             checkpoints: AtomicU64::new(0),
             reclaim_pace: Mutex::default(),
-            stop: AtomicBool::new(false),
+            stopping: StopSignal::default(),
             out_of_space: AtomicBool::new(false),
             is_disk_ample: AtomicBool::new(false),
             threads: Mutex::default(),

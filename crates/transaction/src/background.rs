@@ -21,6 +21,8 @@ use crate::write_context::WriteContext;
 const POLL: Duration = part_of(UNASKED_PAUSE, 2);
 /// How often they look while nothing is written.
 const POLL_MAX: Duration = POLL.saturating_mul(20);
+/// How often it is looked then whether a checkpoint is due: whoever wants one asks.
+const CHECKPOINT_POLL_MAX: Duration = POLL_MAX.saturating_mul(2);
 /// From one piece of the oplog's space that is given back to the next, and while there is nothing to give back.
 const OPLOG_SPACE_PAUSE: Duration = POLL.saturating_mul(2);
 const OPLOG_SPACE_PAUSE_MAX: Duration = OPLOG_SPACE_PAUSE.saturating_mul(8);
@@ -75,7 +77,7 @@ impl Store {
         let flusher = flusher.map_err(TransactionError::Thread)?;
         let (mut ahead, mut space) = (Lull::up_to(POLL_MAX), IdlePause::new(OPLOG_SPACE_PAUSE, OPLOG_SPACE_PAUSE_MAX));
         let (mut dropped, mut rings) = (Lull::up_to(POLL_MAX), Lull::up_to(POLL_MAX));
-        let mut checkpoints = Lull::up_to(POLL_MAX);
+        let mut checkpoints = Lull::up_to(CHECKPOINT_POLL_MAX);
         let workers = vec![
             self.spawn("oplog-write-ahead", move |store| {
                 // The flusher meets the same error, and those who wait get it.

@@ -22,7 +22,6 @@ use listener_costs::ListenerCosts;
 use oplog::{LocalOplog, Oplog, OplogEntry, OplogError, OplogPosition, OplogReader};
 use pacing::Pacing;
 use parking_lot::{Condvar, Mutex, RwLock};
-use platform::part_of;
 use storage_engine::{Engine, Timestamp};
 
 use crate::error::Result;
@@ -31,9 +30,9 @@ use crate::store::Store;
 /// Bytes of entries kept.
 const KEPT_BYTES: usize = 8 << 20;
 /// Longest wait for a commit, so that stopping is noticed.
-const WAIT: Duration = part_of(LISTENERS_WAIT, 10);
-/// Longest wait for somebody who listens; the end of the store ends it.
-const LISTENERS_WAIT: Duration = Duration::from_secs(1);
+const WAIT: Duration = Duration::from_millis(100);
+/// Longest wait for somebody who listens: whoever comes and the end of the store end it.
+const LISTENERS_WAIT: Duration = WAIT.saturating_mul(50);
 
 /// An entry of the oplog.
 pub struct FeedEntry {

@@ -52,7 +52,6 @@ mod sessions;
 mod set_aside_work;
 mod space;
 mod spilled_writes;
-mod stop_signal;
 mod store;
 mod store_copy;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use collection::{
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, Foreground, Random, WaitKind, WorkClass, WorkScope, WorkingMemory, waiting};
+use platform::{Clock, Disk, Foreground, Random, StopSignal, WaitKind, WorkClass, WorkScope, WorkingMemory, waiting};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
@@ -33,7 +33,6 @@ use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::set_aside_work::{SetAsideList, SetAsideWork};
 use crate::space::SpaceWatch;
-use crate::stop_signal::StopSignal;
 use crate::unread_entries::keep_unread_entries;
 use crate::write_context::Statement;
 use crate::write_freeze::WriteFreeze;

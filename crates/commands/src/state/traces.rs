@@ -131,7 +131,7 @@ fn parse(text: &str) -> Option<TraceParent> {
 /// Lower case alone, as the standard has it.
 fn bytes<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
     let is_hexadecimal = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if text.len() != LENGTH * 2 || !text.as_bytes().iter().all(|byte| is_hexadecimal(byte)) {
+    if text.len() != LENGTH * 2 || !text.as_bytes().iter().all(is_hexadecimal) {
         return None;
     }
     let mut bytes = [0; LENGTH];

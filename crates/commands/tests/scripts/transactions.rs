@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
+use platform::{Clock, SystemClock};
 use script_test::{Case, Suite};
 
 use crate::small_server::SmallServer;
@@ -103,7 +104,7 @@ impl Sessions {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Acquire) {
-                    std::thread::sleep(Duration::from_millis(10));
+                    SystemClock::new().sleep(Duration::from_millis(10));
                     clock.advance(Duration::from_millis(10));
                 }
             });

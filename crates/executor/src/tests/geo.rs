@@ -40,7 +40,7 @@ fn geojson() -> BoxedStrategy<Document> {
         3 => pair().prop_map(|at| doc! { "type": "Point", "coordinates": at }),
         1 => (pair(), pair()).prop_filter_map("antipodes", |(a, b)| {
             let apart = (a[0] - b[0]).abs();
-            (a != b && (apart < 179.0 || apart > 181.0) && a[1].abs() < 89.0 && b[1].abs() < 89.0)
+            (a != b && !(179.0..=181.0).contains(&apart) && a[1].abs() < 89.0 && b[1].abs() < 89.0)
                 .then(|| doc! { "type": "LineString", "coordinates": [a, b] })
         }),
         1 => ring().prop_map(|ring| doc! { "type": "Polygon", "coordinates": [ring] }),

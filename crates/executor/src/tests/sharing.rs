@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use bson::{Document, doc};
-use platform::{Foreground, SimulatedClock};
+use platform::{Clock, Foreground, SimulatedClock, SystemClock};
 use proptest::prelude::*;
 use query_language::rows::{Row, RowNames, RowReader};
 
@@ -159,7 +159,7 @@ fn wait_for_second_thread(foreground: &Foreground) {
         if foreground.second_threads_begun() > 0 {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        SystemClock::new().sleep(std::time::Duration::from_millis(5));
     }
 }
 

@@ -134,7 +134,7 @@ proptest! {
 fn many() -> Fixture {
     let mut fixture = Fixture::new();
     for id in 0..2_000 {
-        let text = format!("{}{}", "cat ".repeat(1 + id % 3), "dog ".repeat((id / 3 % 4) as usize));
+        let text = format!("{}{}", "cat ".repeat(1 + id % 3), "dog ".repeat(id / 3 % 4));
         assert!(fixture.insert(&doc! { "_id": id as i32, "t": text }));
     }
     assert!(fixture.create_index(&doc! { "key": { "t": "text" }, "name": "words" }));

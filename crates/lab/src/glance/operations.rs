@@ -1,5 +1,7 @@
 //! The busiest collections and the longest operations, as tables of text. Called by `glance` for `plimsoll top`.
 
+use std::cmp::Reverse;
+
 use bson::{Bson, Document};
 
 use crate::chart::grouped;
@@ -62,7 +64,7 @@ pub(super) fn longest(current: &Document, lines: usize) -> String {
     };
     let mut running: Vec<&Document> = operations.iter().filter_map(Bson::as_document).filter(is_asked).collect();
     let micros = |operation: &Document| operation.get("microsecs_running").and_then(whole_number).unwrap_or(0);
-    running.sort_by(|left, right| micros(right).cmp(&micros(left)));
+    running.sort_by_key(|operation| Reverse(micros(operation)));
     if running.is_empty() {
         return String::new();
     }

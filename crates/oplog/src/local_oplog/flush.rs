@@ -62,8 +62,8 @@ fn write_failure(error: io::Error) -> Failure {
     }
 }
 
-/// The flusher's longest wait for an append.
-const LONGEST_REST: Duration = Duration::from_secs(1);
+/// The flusher's longest wait for an append, which ends it.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 
 impl Shared {
     pub(super) fn flush_step(&self) -> Result<Flushed> {

@@ -1,10 +1,8 @@
 //! How fast a member applies beside how fast a primary of the same machine writes: a measurement, run by hand (`--ignored --nocapture`). Rates are by time and by
 //! the processor time of all threads, since a machine with other work to do tells little by its time.
 
-use std::time::Instant;
-
 use collection::{IndexSpecification, RecordId};
-use platform::processor_time;
+use platform::{Clock, SystemClock, processor_time};
 use transaction::{ApplyingBy, Decision};
 
 use super::*;
@@ -50,9 +48,9 @@ fn write(store: &Store, numbers: std::ops::Range<i32>, load: Load) {
 
 /// Seconds by the clock and of the processors.
 fn timed(work: impl FnOnce()) -> (f64, f64) {
-    let (began, used) = (Instant::now(), processor_time());
+    let (clock, used) = (SystemClock::new(), processor_time());
     work();
-    (began.elapsed().as_secs_f64(), (processor_time() - used).as_secs_f64())
+    (clock.monotonic().as_secs_f64(), (processor_time() - used).as_secs_f64())
 }
 
 fn measure(indexes: usize, writers: i32, applying_by: ApplyingBy) {

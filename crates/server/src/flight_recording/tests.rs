@@ -62,6 +62,7 @@ fn recorder(writes: Option<SyncSender<Written>>) -> Recorder {
 }
 
 /// All moments that a folder's files have, in the order of their names.
+#[allow(clippy::disallowed_methods, reason = "a test")]
 fn recorded(directory: &std::path::Path) -> Vec<usize> {
     let mut names: Vec<_> =
         std::fs::read_dir(directory.join(DIRECTORY)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -97,6 +98,7 @@ fn moments_are_written_in_chunks_and_the_last_ones_when_it_ends() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a test")]
 fn a_start_goes_on_where_the_last_run_ended_also_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
@@ -121,6 +123,7 @@ fn a_start_goes_on_where_the_last_run_ended_also_after_a_crash() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a test")]
 fn no_more_is_kept_than_may_be() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::new(directory.path()).unwrap());

@@ -85,6 +85,7 @@ fn it_does_what_the_log_in_memory_does() {
 
 /// Names that are given while others are listed may or may not be among them.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the hand of others, without the time that syncs take")]
 fn a_log_that_others_append_to_is_opened_whole() {
     let directory = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory.path()).unwrap());

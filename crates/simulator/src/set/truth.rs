@@ -94,7 +94,7 @@ impl Truth {
         let thing = things.entry(number).or_default();
         let place = if is_made { &mut thing.made } else { &mut thing.removed };
         // Two may want to remove it; one that was told has.
-        if *place != Known::Told && !(known == Known::Refused && !is_made) {
+        if *place != Known::Told && (is_made || known != Known::Refused) {
             *place = known;
         }
     }

@@ -268,8 +268,8 @@ impl ChangeBuffer {
     }
 
     /// The wait of a thread that merges, until something is to be merged or the time is over.
-    pub(crate) fn wait_for_merging(&self, at_most: Duration) {
-        self.buffers.wait_for_merging(at_most);
+    pub(crate) fn wait_for_merging(&self, at_most: Duration) -> bool {
+        self.buffers.wait_for_merging(at_most)
     }
 
     /// How long a thread that merges rests after a batch.

@@ -244,8 +244,8 @@ impl ChangeBuffers {
         self.merging.make();
     }
 
-    pub(super) fn wait_for_merging(&self, at_most: Duration) {
-        self.merging.wait(at_most);
+    pub(super) fn wait_for_merging(&self, at_most: Duration) -> bool {
+        self.merging.wait(at_most)
     }
 
     /// Whether some of a shard's leaves are to be merged because they take much of its memory.

@@ -38,8 +38,8 @@ pub(crate) const MERGE_SPREAD: Duration = Duration::from_millis(200);
 pub(crate) const MERGE_REST_MAX: Duration = part_of(MERGE_SPREAD, 10);
 /// From the first page that is to be merged to merging, so that others join it.
 pub(crate) const MERGE_PAUSE: Duration = part_of(MERGE_REST_MAX, 4);
-/// Longest pause of the merger while there is enough room for buffered changes.
-pub(crate) const MERGE_PAUSE_MAX: Duration = MERGE_SPREAD.saturating_mul(5);
+/// Longest pause of the merger while nobody asks for merging.
+pub(crate) const MERGE_PAUSE_MAX: Duration = MERGE_SPREAD.saturating_mul(25);
 
 /// Of a leaf, in which `DUE_PARTS_MAX` and `SPARSE_PARTS` count.
 const PARTS: usize = 256;

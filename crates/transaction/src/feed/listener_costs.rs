@@ -103,6 +103,6 @@ mod tests {
         let (foreseen, spent) = woken.ends().unwrap();
         assert!(spent >= foreseen);
         let elsewhere = Woken::now(Duration::from_millis(1));
-        assert_eq!(std::thread::spawn(move || elsewhere.ends()).join().unwrap(), None);
+        assert_eq!(std::thread::scope(|scope| scope.spawn(|| elsewhere.ends()).join().unwrap()), None);
     }
 }

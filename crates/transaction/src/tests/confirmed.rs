@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::rawdoc;
 use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, Validation};
 use oplog::{Oplog, OplogPosition};
-use platform::Clock;
+use platform::{Clock, SystemClock};
 use storage_engine::EngineOptions;
 
 use super::fixture::*;
@@ -181,7 +181,7 @@ fn a_checkpoint_is_published_once_all_it_has_is_confirmed() {
     let before = made(&fixture);
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| fixture.store.checkpoint_step(Urgency::Now));
-        std::thread::sleep(Duration::from_millis(100));
+        SystemClock::new().sleep(Duration::from_millis(100));
         assert_eq!(made(&fixture), before);
         confirm_all(&fixture);
         assert!(checkpoint.join().unwrap().unwrap());
@@ -198,7 +198,7 @@ fn rings_are_written_once_all_they_have_is_confirmed() {
     fixture.store.insert_document(&mut WriteContext::new(), &ring, &document, Validation::Enforce).unwrap();
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| fixture.store.write_rings());
-        std::thread::sleep(Duration::from_millis(50));
+        SystemClock::new().sleep(Duration::from_millis(50));
         assert!(!writing.is_finished() && fixture.store.engine().has_buffered_rings());
         confirm_all(&fixture);
         assert!(writing.join().unwrap().unwrap() > 0);
@@ -212,7 +212,7 @@ fn who_closes_a_store_does_not_wait_for_ever_for_the_log() {
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| fixture.store.shutdown());
         while !closing.is_finished() {
-            std::thread::sleep(Duration::from_millis(5));
+            SystemClock::new().sleep(Duration::from_millis(5));
             fixture.clock.advance(Duration::from_millis(100));
         }
         assert!(matches!(closing.join().unwrap(), Err(TransactionError::Unconfirmed)));
@@ -284,7 +284,7 @@ fn a_causal_read_waits_for_confirmation() {
     assert!(matches!(ended, Err(TransactionError::Interrupted)), "{ended:?}");
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| fixture.store.wait_until_readable(inserted.timestamp, &|| false));
-        std::thread::sleep(Duration::from_millis(30));
+        SystemClock::new().sleep(Duration::from_millis(30));
         assert!(!reading.is_finished());
         confirm_all(&fixture);
         assert!(reading.join().unwrap().unwrap());

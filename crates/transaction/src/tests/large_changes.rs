@@ -8,6 +8,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, Uuid, rawdoc};
 use collection::{Collection, StatementDetails, Validation};
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
+use platform::spawn_named;
 
 use super::fixture::*;
 use crate::*;
@@ -150,14 +151,14 @@ fn definitions_change_once_a_large_change_is_applied() {
     *beside.lock() = Box::new(move |piece| {
         if piece == 2 {
             let store = store.clone();
-            *thread.lock() = Some(std::thread::spawn(move || {
+            *thread.lock() = Some(spawn_named("drops", move || {
                 let collection = store.catalog().lookup("db.c").unwrap();
                 store.drop_indexes(&collection, WhichIndexes::Names(vec!["ba".to_owned()])).unwrap();
             }));
         }
     });
     fixture.insert(&collection, document(7, 10)).unwrap();
-    dropping.lock().take().unwrap().join().unwrap();
+    dropping.lock().take().unwrap().unwrap().join().unwrap();
     assert_eq!(collection.indexes().listed().count(), 3);
     assert_sound(&fixture.store);
     *beside.lock() = Box::new(|_| {});

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use collection::{Namespace, Validation};
 use oplog::Oplog;
+use platform::{Clock, SystemClock};
 use transaction::{Leadership, WriteContext};
 
 use crate::registry;
@@ -50,7 +51,7 @@ fn withheld(server: &mut TestServer, command: Document) -> Document {
     let TestServer { dispatcher, client, .. } = server;
     std::thread::scope(|scope| {
         let replying = scope.spawn(|| run_as(dispatcher, client, &command));
-        std::thread::sleep(SHORT);
+        SystemClock::new().sleep(SHORT);
         let has_replied = replying.is_finished();
         confirm(dispatcher);
         let reply = replying.join().unwrap();
@@ -69,7 +70,7 @@ fn at_once(server: &mut TestServer, command: Document) -> Document {
             if replying.is_finished() {
                 return replying.join().unwrap();
             }
-            std::thread::sleep(SHORT);
+            SystemClock::new().sleep(SHORT);
         }
         confirm(dispatcher);
         panic!("{command} waits: {}", replying.join().unwrap())
@@ -151,7 +152,7 @@ fn waiting_ends_with_the_commands_deadline_and_with_the_term() {
         std::thread::scope(|scope| {
             let replying = scope.spawn(|| run_as(dispatcher, client, command));
             while !replying.is_finished() {
-                std::thread::sleep(Duration::from_millis(1));
+                SystemClock::new().sleep(Duration::from_millis(1));
                 clock.advance(Duration::from_millis(5));
             }
             replying.join().unwrap()
@@ -169,7 +170,7 @@ fn waiting_ends_with_the_commands_deadline_and_with_the_term() {
     assert_eq!(run_as(dispatcher, client, &unacknowledged).get_f64("ok").unwrap(), 1.0);
     let lost = std::thread::scope(|scope| {
         let replying = scope.spawn(|| run_as(dispatcher, client, &doc! {"insert": "c", "documents": [{"_id": 4}]}));
-        std::thread::sleep(SHORT);
+        SystemClock::new().sleep(SHORT);
         dispatcher.server().store().set_leadership(Leadership::Lost);
         replying.join().unwrap()
     });
@@ -250,7 +251,7 @@ fn who_waits_when_the_log_falls_silent_is_answered_at_once() {
     let TestServer { dispatcher, client, .. } = &mut server;
     let reply = std::thread::scope(|scope| {
         let replying = scope.spawn(|| run_as(dispatcher, client, &doc! {"count": "c"}));
-        std::thread::sleep(SHORT);
+        SystemClock::new().sleep(SHORT);
         assert!(!replying.is_finished(), "a short silence is waited for");
         dispatcher.server().store().set_leadership(Leadership::Stalled);
         replying.join().unwrap()

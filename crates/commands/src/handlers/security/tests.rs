@@ -76,7 +76,7 @@ fn users_have_mongodbs_shape_and_are_found_in_all_forms() {
         doc! {"usersInfo": {"user": "ada", "db": "shop"}},
         doc! {"usersInfo": ["ada", "nobody"]},
     ] {
-        assert_eq!(users(&mut server, form), [found.clone()]);
+        assert_eq!(users(&mut server, form), std::slice::from_ref(&found));
     }
     assert_eq!(users(&mut server, doc! {"usersInfo": {"forAllDBs": true}}).len(), 2);
     assert_eq!(users(&mut server, doc! {"usersInfo": 1, "filter": {"roles.role": "nothing"}}).len(), 0);

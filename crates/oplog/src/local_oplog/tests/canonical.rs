@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use platform::{Random, SeededRandom};
+use platform::{Clock, Random, SeededRandom, SystemClock};
 
 use super::*;
 use crate::OplogError;
@@ -102,7 +102,7 @@ fn who_follows_is_woken_by_an_append() {
     oplog.wait_appended(OplogPosition(0), Duration::from_millis(1));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| oplog.wait_appended(OplogPosition(0), Duration::from_secs(600)));
-        std::thread::sleep(Duration::from_millis(20));
+        SystemClock::new().sleep(Duration::from_millis(20));
         assert!(!waiting.is_finished());
         append(&oplog, b"a").unwrap();
         waiting.join().unwrap();

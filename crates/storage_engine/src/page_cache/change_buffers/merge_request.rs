@@ -25,12 +25,11 @@ impl MergeRequest {
         }
     }
 
-    /// Waits for a request, at most for a while. It is taken by whoever comes first.
-    pub(super) fn wait(&self, at_most: Duration) {
+    /// Waits for a request, at most for a while; whether one was made. All who wait hear of it.
+    pub(super) fn wait(&self, at_most: Duration) -> bool {
         let mut waiting = self.waiting.lock();
-        if !self.is_made.load(Ordering::Acquire) {
-            self.made.wait_for(&mut waiting, at_most);
-        }
+        let is_made = self.is_made.load(Ordering::Acquire) || !self.made.wait_for(&mut waiting, at_most).timed_out();
         self.is_made.store(false, Ordering::Release);
+        is_made
     }
 }

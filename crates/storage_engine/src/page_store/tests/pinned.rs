@@ -23,7 +23,8 @@ impl Content {
         let gone: Vec<_> = self.versions.keys().copied().filter(|page| (page.0 + self.round) % 9 == 4).collect();
         gone.iter().for_each(|page| self.store.free_page(*page));
         self.versions.retain(|page, _| !gone.contains(page));
-        let mut changed: Vec<_> = self.versions.keys().copied().filter(|page| (page.0 + self.round) % 3 == 0).collect();
+        let mut changed: Vec<_> =
+            self.versions.keys().copied().filter(|page| (page.0 + self.round).is_multiple_of(3)).collect();
         changed.extend((0..20).map(|_| self.store.allocate_page_id().unwrap()));
         let changed: Vec<_> = changed.into_iter().map(|page| (page, self.round * 1000 + page.0)).collect();
         write(&self.store, &changed, self.store.epoch()).unwrap();
