@@ -52,8 +52,8 @@ pub enum EngineError {
     /// An earlier write failed; the engine takes no more changes until it is opened again.
     #[error("the storage engine stopped writing after an error: {0}")]
     Poisoned(String),
-    /// The command that reads has no memory for a large value.
-    #[error("a document does not fit into what is left of the memory: {0}")]
+    /// There is no memory for a large value, a session, a transaction or a definition.
+    #[error("what this needs does not fit into what is left of the memory: {0}")]
     NoMemory(platform::OverBudget),
     /// The cache is too small for the address space, or the machine refused the memory or a thread.
     #[error("{0}")]

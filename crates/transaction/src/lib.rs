@@ -83,7 +83,7 @@ pub use received::ApplyingBy;
 pub use repair::{RepairReport, repair};
 pub use retention::OplogHold;
 pub use retried_statement::RetriedStatement;
-pub use sessions::{CheckedOutSession, ExecutedStatement, Owner, Session, SessionTable};
+pub use sessions::{CheckedOutSession, ExecutedStatement, KnownSession, Owner, Session, SessionTable};
 pub use set_aside_work::{SetAsideWork, WorkOf};
 pub use storage_engine::Counted;
 pub use store::{Acknowledgement, Store, StoreOptions};

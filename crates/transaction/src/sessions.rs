@@ -9,15 +9,16 @@
 //!
 //! ```text
 //! begin ─ use ─ ... ─┬─ end (by its client, or idle for too long, or killed)
-//!                    └─ check out ─ statements ─ return      (commands with a txnNumber, one at a time)
+//!                    ├─ check out ─ statements ─ return      (commands with a txnNumber, one at a time)
+//!                    └─ set aside ─ read again               (memory is short, and a checkpoint has stored it)
 //! ```
 
 mod record;
 mod session;
+mod shard;
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bson::Uuid;
@@ -27,13 +28,14 @@ use platform::{Clock, MemoryBudget, MemoryUse, OverBudget};
 use storage_engine::{Batch, Engine, EngineError, TreeId};
 
 pub use record::ExecutedStatement;
-pub use session::{CheckedOutSession, Owner, Session};
+pub use session::{CheckedOutSession, KnownSession, Owner, Session};
 
 use crate::error::{Result, TransactionError};
 use crate::set_aside_work::SetAsideWork;
 use crate::store::Store;
 pub(crate) use record::NumberUse;
 use record::SessionRecord;
+use shard::{Aside, Shard};
 
 /// Most sessions at once, as in MongoDB (`maxSessions`).
 const SESSIONS_MAX: usize = 1_000_000;
@@ -43,32 +45,31 @@ const SESSION_BYTES: u64 = size_of::<Session>() as u64 + 128;
 /// Sessions stored in one batch.
 const BATCH_SESSIONS: usize = 64;
 
-type Sessions = HashMap<Uuid, Arc<Session>>;
-/// Sessions may take such a part of the memory budget, whatever else takes: without one nearly nothing can be asked. Beyond it those that have written nothing
-/// make room for others.
+/// Sessions may take such a part of the memory budget, whatever else takes: without one nearly nothing can be asked. Beyond it those that have written nothing,
+/// or whose record is stored, make room for others.
 const MANY_SHARE: u64 = 16;
-/// Of the sessions of a shard that have written nothing, such a part is forgotten when there is no memory for another.
-const FORGOTTEN_SHARE: usize = 8;
 
 /// All sessions.
 pub struct SessionTable {
-    shards: Vec<Mutex<Sessions>>,
+    shards: Vec<Mutex<Shard>>,
     sessions_max: usize,
     count: AtomicUsize,
     /// Those whose record is not in the tree as it is; each once.
     changed: Mutex<Vec<Arc<Session>>>,
+    /// Where records are that are not here; empty where nothing is stored.
+    stored: OnceLock<(Arc<Engine>, Arc<Catalog>)>,
     clock: Arc<dyn Clock>,
     memory: Arc<MemoryBudget>,
 }
 
 impl SessionTable {
     pub(crate) fn new(clock: Arc<dyn Clock>, memory: Arc<MemoryBudget>) -> SessionTable {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (count, changed) = Default::default();
-        SessionTable { shards, sessions_max: SESSIONS_MAX, count, changed, clock, memory }
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new(memory.reservation(MemoryUse::Sessions)))).collect();
+        let (count, changed, stored) = Default::default();
+        SessionTable { shards, sessions_max: SESSIONS_MAX, count, changed, stored, clock, memory }
     }
 
-    fn shard(&self, id: Uuid) -> &Mutex<Sessions> {
+    fn shard(&self, id: Uuid) -> &Mutex<Shard> {
         // Drivers make them at random; the last byte is.
         &self.shards[usize::from(id.bytes()[15]) % SHARDS]
     }
@@ -76,13 +77,13 @@ impl SessionTable {
     /// Notes a use of a session; the first one begins it.
     ///
     /// # Errors
-    /// `TooManySessions`; `Engine(NoMemory)`.
+    /// `TooManySessions`; `Engine`, also `NoMemory`: its record cannot be read; nobody makes room.
     pub fn refresh(&self, id: Uuid) -> Result<Arc<Session>> {
         self.used(id, |shard| {
-            if self.count.load(Ordering::Relaxed) >= self.sessions_max {
+            if !shard.is_aside(id) && self.count.load(Ordering::Relaxed) >= self.sessions_max {
                 return Err(TransactionError::TooManySessions);
             }
-            let makes_room = self.are_many() && self.forget_unwritten(shard);
+            let makes_room = self.are_many() && self.make_room(shard);
             if makes_room || self.has_room() { Ok(()) } else { Err(self.no_memory()) }
         })
     }
@@ -100,36 +101,56 @@ impl SessionTable {
         EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into()
     }
 
-    /// Forgets the oldest sessions that nobody uses and that have written nothing: whoever goes on with one begins it again and misses nothing.
-    fn forget_unwritten(&self, shard: &mut Sessions) -> bool {
-        let unwritten =
-            shard.values().filter(|session| Arc::strong_count(session) == 1 && session.has_written_nothing());
-        let mut oldest: Vec<_> = unwritten.map(|session| (session.last_use(), session.id().bytes())).collect();
-        oldest.sort_unstable();
-        oldest.truncate(oldest.len().div_ceil(FORGOTTEN_SHARE));
-        let forgotten = oldest.iter().filter_map(|(_, id)| shard.remove(&Uuid::from_bytes(*id))).count();
+    /// Has sessions of a shard make room that nobody uses: those that have written nothing, then those whose record is stored.
+    fn make_room(&self, shard: &mut Shard) -> bool {
+        let forgotten = shard.forget_unwritten();
         self.count.fetch_sub(forgotten, Ordering::Relaxed);
-        forgotten > 0
+        forgotten > 0 || (self.stored.get().is_some() && shard.set_stored_aside() > 0)
     }
 
     /// The session of this id, used now; begun if there is none and it may be.
-    fn used(&self, id: Uuid, may_begin: impl FnOnce(&mut Sessions) -> Result<()>) -> Result<Arc<Session>> {
+    fn used(&self, id: Uuid, may_begin: impl Fn(&mut Shard) -> Result<()>) -> Result<Arc<Session>> {
         let now = self.clock.monotonic();
-        let mut shard = self.shard(id).lock();
-        if let Some(session) = shard.get(&id) {
-            session.touch(now);
-            return Ok(session.clone());
+        let mut stored = None;
+        loop {
+            let mut shard = self.shard(id).lock();
+            if let Some(session) = shard.get(id) {
+                session.touch(now);
+                return Ok(session.clone());
+            }
+            if shard.is_aside(id) && stored.is_none() {
+                // Nobody changes a record that is not here, and the others of the shard need not wait for the disk.
+                drop(shard);
+                stored = Some(self.read_stored(id)?);
+                continue;
+            }
+            may_begin(&mut shard)?;
+            let memory = self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES);
+            let session = Arc::new(Session::new(id, now, memory));
+            match (shard.take_aside(id), stored) {
+                (Some(aside), Some(record)) => go_on(&session, aside, record),
+                _ => drop(self.count.fetch_add(1, Ordering::Relaxed)),
+            }
+            shard.insert(session.clone());
+            return Ok(session);
         }
-        may_begin(&mut shard)?;
-        let session = Arc::new(Session::new(id, now, self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES)));
-        shard.insert(id, session.clone());
-        self.count.fetch_add(1, Ordering::Relaxed);
-        Ok(session)
+    }
+
+    /// What the tree has of a session that is set aside; nothing if that was lost.
+    fn read_stored(&self, id: Uuid) -> Result<SessionRecord> {
+        let Some((engine, catalog)) = self.stored.get() else { return Ok(SessionRecord::default()) };
+        let Some(tree) = catalog.session_tree() else { return Ok(SessionRecord::default()) };
+        let mut value = Vec::new();
+        let found = engine.get_latest(tree, &id.bytes(), &mut value)?;
+        found.map_or_else(|| Ok(SessionRecord::default()), |_| SessionRecord::decode(&value))
     }
 
     /// The session of this id, which there was when the server stopped: it is there again, whatever memory there is now.
     fn restored(&self, id: Uuid) -> Result<Arc<Session>> {
-        self.used(id, |_| Ok(()))
+        self.used(id, |shard| {
+            let _is_there = self.are_many() && self.make_room(shard);
+            Ok(())
+        })
     }
 
     /// Begins, or goes on with, the retryable write of this number.
@@ -138,20 +159,26 @@ impl SessionTable {
     /// As `SessionRecord::begin_retryable_write`; `Engine(NoMemory)` when sessions hold so much that nothing may be remembered of another write.
     pub(crate) fn begin_retryable_write(&self, session: &Session, txn_number: i64) -> Result<()> {
         // No lock is taken as long as there is room.
-        if !self.has_room() && !self.forget_unwritten(&mut self.shard(session.id()).lock()) {
+        if !self.has_room() && !self.make_room(&mut self.shard(session.id()).lock()) {
             return Err(self.no_memory());
         }
         session.change_record(|record| record.begin_retryable_write(session.id(), txn_number))
     }
 
-    /// The session of this id, if it was used before.
+    /// The session of this id, if it was used before and is not set aside.
     pub fn find(&self, id: Uuid) -> Option<Arc<Session>> {
-        self.shard(id).lock().get(&id).cloned()
+        self.shard(id).lock().get(id).cloned()
+    }
+
+    /// Whether there is a session of this id.
+    pub fn knows(&self, id: Uuid) -> bool {
+        let shard = self.shard(id).lock();
+        shard.get(id).is_some() || shard.is_aside(id)
     }
 
     /// All sessions, in no order.
-    pub fn all(&self) -> Vec<Arc<Session>> {
-        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    pub fn all(&self) -> Vec<KnownSession> {
+        self.shards.iter().flat_map(|shard| shard.lock().known().collect::<Vec<_>>()).collect()
     }
 
     /// How many there are.
@@ -161,22 +188,28 @@ impl SessionTable {
 
     /// Ends a session: what it has written is forgotten. The caller ends what belongs to it.
     pub fn end(&self, id: Uuid) -> Option<Arc<Session>> {
-        let removed = self.shard(id).lock().remove(&id)?;
+        let removed = {
+            let mut shard = self.shard(id).lock();
+            let aside = shard.take_aside(id);
+            let of_aside = aside.map(|aside| self.without_record(id, aside.last_use));
+            shard.remove(id).or(of_aside)?
+        };
         self.count.fetch_sub(1, Ordering::Relaxed);
         removed.end();
         self.changed(&removed);
         Some(removed)
     }
 
+    /// In the place of a session that is set aside and ends: the next checkpoint takes it out of the tree.
+    fn without_record(&self, id: Uuid, last_use: Duration) -> Arc<Session> {
+        Arc::new(Session::new(id, last_use, self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES)))
+    }
+
     /// The sessions that have not been used for `timeout`.
     pub fn expired(&self, timeout: Duration) -> Vec<Uuid> {
         let now = self.clock.monotonic();
-        let is_expired =
-            |session: &Arc<Session>| now.saturating_sub(session.last_use()) > timeout && !session.is_in_use();
-        let expired = self.shards.iter().flat_map(|shard| {
-            let shard = shard.lock();
-            shard.values().filter(|session| is_expired(session)).map(|session| session.id()).collect::<Vec<_>>()
-        });
+        let is_expired = |last_use| now.saturating_sub(last_use) > timeout;
+        let expired = self.shards.iter().flat_map(|shard| shard.lock().unused(is_expired));
         expired.collect()
     }
 
@@ -215,7 +248,7 @@ impl SessionTable {
     ///
     /// # Errors
     /// `Engine`.
-    pub(crate) fn load_or_lose(&self, engine: &Arc<Engine>, catalog: &Catalog) -> Result<Option<SetAsideWork>> {
+    pub(crate) fn load_or_lose(&self, engine: &Arc<Engine>, catalog: &Arc<Catalog>) -> Result<Option<SetAsideWork>> {
         let Err(error) = self.load(engine, catalog) else { return Ok(None) };
         if !error.is_damage() {
             return Err(error);
@@ -225,23 +258,32 @@ impl SessionTable {
         Ok(Some(damaged_sessions(error.to_string())))
     }
 
-    /// Has the next checkpoint store all sessions.
+    /// Has the next checkpoint store all sessions whose records are here.
     pub(crate) fn all_changed(&self) {
-        self.all().iter().for_each(|session| self.changed(session));
+        for shard in &self.shards {
+            let here: Vec<_> = shard.lock().here().cloned().collect();
+            here.iter().for_each(|session| self.changed(session));
+        }
     }
 
     /// Reads what the last checkpoint has stored.
     ///
     /// # Errors
     /// `Engine`; `Collection(Damaged)`.
-    fn load(&self, engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
+    fn load(&self, engine: &Arc<Engine>, catalog: &Arc<Catalog>) -> Result<()> {
+        self.stored.get_or_init(|| (engine.clone(), catalog.clone()));
         let Some(tree) = catalog.session_tree() else { return Ok(()) };
         let mut cursor = engine.cursor(&engine.begin_snapshot(), tree);
         cursor.seek_first()?;
         while cursor.next()? {
-            let id = <[u8; 16]>::try_from(cursor.key()).map_err(|_| record::damaged())?;
+            let id = Uuid::from_bytes(<[u8; 16]>::try_from(cursor.key()).map_err(|_| record::damaged())?);
             let record = SessionRecord::decode(cursor.value()?)?;
-            self.restored(Uuid::from_bytes(id))?.change_record(|old| *old = record);
+            if self.are_many() {
+                self.shard(id).lock().set_aside(id, Aside { last_use: self.clock.monotonic(), owner: None });
+                self.count.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.restored(id)?.change_record(|old| *old = record);
+            }
         }
         Ok(())
     }
@@ -269,6 +311,14 @@ impl SessionTable {
     pub(crate) fn has_changed(&self) -> bool {
         !self.changed.lock().is_empty()
     }
+}
+
+/// What was set aside goes on.
+fn go_on(session: &Session, aside: Aside, record: SessionRecord) {
+    if let Some(owner) = aside.owner {
+        session.claim(|| owner);
+    }
+    session.change_record(|empty| *empty = record);
 }
 
 /// What is told of a tree of sessions that cannot be read.
@@ -364,7 +414,7 @@ mod tests {
         assert!(sessions.find(id(0)).is_some_and(|session| session.executed(0).is_some()), "it has written");
         assert!(sessions.find(id(1)).is_some_and(|found| Arc::ptr_eq(&found, &held)), "it is in use");
         assert!(sessions.find(id(1_999)).is_some() && sessions.find(id(2)).is_none());
-        sessions.all().into_iter().for_each(|session| drop(sessions.end(session.id())));
+        sessions.all().iter().for_each(|session| drop(sessions.end(session.id())));
         drop((held, sessions));
         assert_eq!(budget.used(), 0);
     }

@@ -19,6 +19,7 @@ mod rebuilt_indexes;
 mod resumed_builds;
 mod retention;
 mod rings;
+mod sessions;
 mod set_aside;
 mod single_document;
 mod transactions;

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::python_files::{self, Ran};
-use crate::test_run::{Ended, Tally, number_before, run_counted};
+use crate::suite_files::{self, NODE_ENDING, Ran};
+use crate::test_run::{Ended, Tally, number_before};
 use crate::{Outcome, failures, package, step};
 
 /// Builds the server, and the lab beside it, and says where it is.
@@ -25,70 +25,65 @@ pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
     Ok(target_folder(root).join("release").join(format!("plimsoll{EXE_SUFFIX}")))
 }
 
-/// PyMongo, mongosh and the crash test; all three are run by pytest, one more file at once than there are processors: most wait now and then.
-pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Ended, String> {
+/// PyMongo, mongosh, the crash tests, the Node driver and the console; one more file at once than there are processors, as most wait now
+/// and then.
+pub(crate) fn suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Ended, String> {
     let python = install_python(root)?;
     let modules = install_node(root)?;
     let packages = package::build(root, server.parent().unwrap_or(root))?;
     let packages = packages.first().and_then(|package| package.parent()).unwrap_or(root);
-    let pytest = || {
-        let mut command = Command::new(&python);
-        command.args(["-m", "pytest", "-v", "--durations=5", "--durations-min=3", "--color=no"]).current_dir(root);
+    let runner = |file: &Path| {
+        let mut command = if is_of_node(file) { node() } else { pytest(&python) };
         command
+            .current_dir(root)
             .env("PLIMSOLL_BINARY", server)
             .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
             .env("PLIMSOLL_NODE_MODULES", &modules)
-            .env("PLIMSOLL_PACKAGES", packages)
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+            .env("PLIMSOLL_PACKAGES", packages);
         examples.map(|folder| command.env("PLIMSOLL_EXAMPLES", folder));
         command
     };
     let at_once = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-    finish((python_files::run(root, at_once, pytest, pytest_ended)?, true))
-}
-
-/// What came of one file. One that could not be collected, or was ended, counts as a failure.
-fn pytest_ended(ran: &Ran) -> Ended {
-    let mut tally = Tally::default();
-    ran.output.lines().filter_map(pytest_line).for_each(|counted| tally += counted);
-    if !ran.succeeded && tally.failed == 0 {
-        println!("{}: pytest failed", ran.file.display());
-        tally.failed = 1;
-    }
-    let mut failures = failures::told_in(&ran.output, failures::OF_PYTEST);
-    if tally.failed > 0 {
-        failures = format!("{}\n{failures}\n", ran.file.display());
-    }
-    Ended { tally, failures }
-}
-
-/// The Node driver, run by Node's own test runner.
-pub(crate) fn node_suites(root: &Path, server: &Path) -> Result<Ended, String> {
-    let modules = install_node(root)?;
-    let mut command = Command::new("node");
-    command.args(["--test", "--test-reporter=tap", "--test-concurrency=1"]);
-    command.args(suites_in(&root.join("tests/node"))?);
-    command.current_dir(root).env("PLIMSOLL_BINARY", server).env("PLIMSOLL_NODE_MODULES", modules);
-    finish(run_counted(&mut command, tap_line, failures::OF_TAP)?)
-}
-
-fn finish((ended, succeeded): (Ended, bool)) -> Result<Ended, String> {
-    let tally = ended.tally;
-    if tally.failed == 0 && !succeeded {
-        return Err("the test runner failed".to_owned());
-    }
-    if tally.passed + tally.failed == 0 {
+    let ended = suite_files::run(root, at_once, runner, file_ended)?;
+    if ended.tally.passed + ended.tally.failed == 0 {
         return Err("no test was run".to_owned());
     }
     Ok(ended)
 }
 
-fn suites_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut suites: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    suites.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
-    suites.sort();
-    Ok(suites)
+fn pytest(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pytest", "-v", "--durations=5", "--durations-min=3", "--color=no"]);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn node() -> Command {
+    let mut command = Command::new("node");
+    command.args(["--test", "--test-reporter=tap"]);
+    command
+}
+
+fn is_of_node(file: &Path) -> bool {
+    file.to_string_lossy().ends_with(NODE_ENDING)
+}
+
+/// What came of one file. One that could not be collected, or was ended, counts as a failure.
+fn file_ended(ran: &Ran) -> Ended {
+    type Reader = (fn(&str) -> Option<Tally>, failures::Marks);
+    let (read_line, marks): Reader =
+        if is_of_node(&ran.file) { (tap_line, failures::OF_TAP) } else { (pytest_line, failures::OF_PYTEST) };
+    let mut tally = Tally::default();
+    ran.output.lines().filter_map(read_line).for_each(|counted| tally += counted);
+    if !ran.succeeded && tally.failed == 0 {
+        println!("{}: its runner failed", ran.file.display());
+        tally.failed = 1;
+    }
+    let mut failures = failures::told_in(&ran.output, marks);
+    if tally.failed > 0 {
+        failures = format!("{}\n{failures}\n", ran.file.display());
+    }
+    Ended { tally, failures }
 }
 
 /// A virtual environment with what `tests/requirements.txt` names; gives its Python.
@@ -176,18 +171,23 @@ mod tests {
 
     #[test]
     fn a_file_whose_run_failed_without_saying_so_is_a_failure() {
-        let ran = |output: &str, succeeded| Ran {
-            file: "tests/test_a.py".into(),
+        let of = |file: &str, output: &str, succeeded| Ran {
+            file: file.into(),
             output: output.to_owned(),
             succeeded,
             took: std::time::Duration::ZERO,
         };
+        let ran = |output: &str, succeeded| of("tests/test_a.py", output, succeeded);
         let summary = "===== 3 passed, 1 skipped in 2.00s =====\n";
-        assert_eq!(pytest_ended(&ran(summary, true)).tally, Tally { passed: 3, failed: 0, skipped: 1 });
-        assert_eq!(pytest_ended(&ran("===== 1 failed in 2.00s =====", false)).tally.failed, 1);
-        assert_eq!(pytest_ended(&ran(summary, false)).tally.failed, 1, "killed behind its summary");
-        assert_eq!(pytest_ended(&ran("", false)).tally.failed, 1);
-        assert_eq!(pytest_ended(&ran("", false)).failures, "tests/test_a.py\n\n", "the file is named at the end");
-        assert_eq!(pytest_ended(&ran(summary, true)).failures, "");
+        assert_eq!(file_ended(&ran(summary, true)).tally, Tally { passed: 3, failed: 0, skipped: 1 });
+        assert_eq!(file_ended(&ran("===== 1 failed in 2.00s =====", false)).tally.failed, 1);
+        assert_eq!(file_ended(&ran(summary, false)).tally.failed, 1, "killed behind its summary");
+        assert_eq!(file_ended(&ran("", false)).tally.failed, 1);
+        assert_eq!(file_ended(&ran("", false)).failures, "tests/test_a.py\n\n", "the file is named at the end");
+        assert_eq!(file_ended(&ran(summary, true)).failures, "");
+        let tap = |output: &str, succeeded| file_ended(&of("tests/node/a.test.mjs", output, succeeded)).tally;
+        assert_eq!(tap("# pass 3\n# fail 0\n", true), Tally { passed: 3, ..Tally::default() });
+        assert_eq!(tap("# pass 3\n# fail 1\n", false), Tally { passed: 3, failed: 1, skipped: 0 });
+        assert_eq!(tap("", false).failed, 1);
     }
 }

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use xtask::{
-    bench, chaos, check, dist, documents, fuzz, kafka, longer, package, sensitivity, simulation, suites, test_run,
-    tidy, workspace,
+    bench, chaos, check, dist, documents, fuzz, kafka, longer, package, races, sensitivity, simulation, suites,
+    test_run, tidy, workspace,
 };
 
 const USAGE: &str = "\
@@ -21,6 +21,7 @@ Tasks of this repository:
   cargo xtask longer [PART ...] what is too long for every change: chaos, simulator, fuzz, suites; two hours
   cargo xtask fuzz [TARGET]    inputs that lead to new code, for each target of fuzz/; --seconds N each (300)
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
+  cargo xtask races            the storage engine's threads under the thread sanitizer; three minutes
   cargo xtask dist             the programs as they are shipped: optimised across crates, debug information beside them; ten minutes
   cargo xtask package [...]    what people install: Debian package, wheel, npm package; --static: an archive for any Linux; --programs DIR takes programs that are built
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
+        ["races"] => races::run(&root),
         ["dist"] => dist::run(&root),
         ["package", options @ ..] => package::run(&root, options),
         ["bench"] => bench::list(&root),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::failures::{self, Failures, Marks};
-use crate::{Outcome, driver_tests, simulation, step};
+use crate::{Outcome, driver_tests, races, simulation, step};
 
 /// What the programs of a whole run are compiled with: what that takes is less than what the tests gain, but for the lab, which is
 /// large and waits for servers.
@@ -70,9 +70,11 @@ pub fn run_all(root: &Path) -> Outcome {
     let programs = driver_tests::target_folder(root).join("debug");
     total.record("Rust tests", || rust_tests(root));
     total.record("simulator", || simulation::test(root, &programs));
+    total.record("data races", || races::test(root));
     total.record("comparison of storage engines", || engine_peer(root).map(Ended::from));
     let server = programs.join(format!("plimsoll{EXE_SUFFIX}"));
-    total.record_driver_suites(root, &server, Some(&programs.join("examples")));
+    let examples = programs.join("examples");
+    total.record("driver suites", || driver_tests::suites(root, &server, Some(&examples)));
     total.conclude()
 }
 
@@ -83,17 +85,11 @@ pub fn run_all(root: &Path) -> Outcome {
 pub fn run_drivers(root: &Path) -> Outcome {
     let mut total = Total::default();
     let server = driver_tests::build_server(root)?;
-    total.record_driver_suites(root, &server, None);
+    total.record("driver suites", || driver_tests::suites(root, &server, None));
     total.conclude()
 }
 
 impl Total {
-    /// `examples` is where the lab's are built, if they are.
-    fn record_driver_suites(&mut self, root: &Path, server: &Path, examples: Option<&Path>) {
-        self.record("Python suites", || driver_tests::python_suites(root, server, examples));
-        self.record("Node suites", || driver_tests::node_suites(root, server));
-    }
-
     /// Runs a suite and says what came of it, and in how long: CI has a limit.
     fn record(&mut self, name: &str, suite: impl FnOnce() -> Result<Ended, String>) {
         let began = Instant::now();
@@ -179,7 +175,7 @@ pub(crate) fn stream_lines(command: &mut Command, mut read_line: impl FnMut(&str
 }
 
 /// `test result: ok. 5 passed; 0 failed; 1 ignored; ...`
-fn cargo_line(line: &str) -> Option<Tally> {
+pub(crate) fn cargo_line(line: &str) -> Option<Tally> {
     let rest = line.strip_prefix("test result: ")?;
     Some(Tally {
         passed: number_before(rest, " passed"),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bson::{RawBsonRef, RawDocument, Uuid};
-use transaction::Session;
+use transaction::Owner;
 
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
@@ -35,8 +35,8 @@ impl SessionControl<'_> {
 }
 
 /// Whose a session is; `None`: nobody's who has logged in.
-pub(crate) fn owner(session: &Session) -> Option<&UserName> {
-    session.owner()?.downcast_ref()
+pub(crate) fn owner(owner: Option<&Owner>) -> Option<&UserName> {
+    owner?.downcast_ref()
 }
 
 fn session_id(session: &RawDocument) -> Result<Uuid> {

@@ -37,6 +37,35 @@ pub struct Session {
     memory: Mutex<MemoryReservation>,
 }
 
+/// What is known of a session without its record.
+#[derive(Clone, Debug)]
+pub struct KnownSession {
+    id: Uuid,
+    last_use: Duration,
+    owner: Option<Owner>,
+}
+
+impl KnownSession {
+    pub(super) fn new(id: Uuid, last_use: Duration, owner: Option<Owner>) -> KnownSession {
+        KnownSession { id, last_use, owner }
+    }
+
+    /// `lsid.id`.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// When it was last used, by the monotonic clock.
+    pub fn last_use(&self) -> Duration {
+        self.last_use
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+}
+
 /// A session that one command has for itself, until this is dropped.
 #[derive(Debug)]
 pub struct CheckedOutSession(Arc<Session>);
@@ -70,6 +99,11 @@ impl Session {
     /// Whose it is.
     pub fn owner(&self) -> Option<&Owner> {
         self.owner.get()
+    }
+
+    /// What is known of it.
+    pub fn known(&self) -> KnownSession {
+        KnownSession::new(self.id, self.last_use(), self.owner().cloned())
     }
 
     pub(crate) fn touch(&self, now: Duration) {
@@ -123,6 +157,11 @@ impl Session {
     /// Whether there is nothing that anybody would miss.
     pub(crate) fn has_written_nothing(&self) -> bool {
         self.record.lock().is_empty() && self.transaction.lock().is_none()
+    }
+
+    /// Whether the tree has its record as it is.
+    pub(super) fn is_stored(&self) -> bool {
+        !self.has_changed.load(Ordering::Acquire) && self.transaction.lock().is_none()
     }
 
     /// Changes the record, and counts what it takes then.

@@ -145,7 +145,7 @@ pub(crate) fn current_operations(
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
             is_to_stop()?;
             let found = work.store.sessions().find(*session);
-            if !is_wanted(found.as_deref().and_then(owner)) {
+            if !is_wanted(owner(found.as_ref().and_then(|session| session.owner()))) {
                 continue;
             }
             entries.push(describe_transaction(work, *session, transaction)?);

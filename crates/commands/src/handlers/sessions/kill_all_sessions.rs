@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use bson::RawBsonRef;
-use transaction::Session;
+use transaction::KnownSession;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -48,8 +48,9 @@ pub(crate) fn run(
         UserName::read("killAllSessions", "user", RawBsonRef::Document(user), database)
     });
     let users: HashSet<UserName> = users.collect::<Result<_>>()?;
-    let is_meant =
-        |session: &Session| users.is_empty() || super::owner(session).is_some_and(|user| users.contains(user));
+    let is_meant = |session: &KnownSession| {
+        users.is_empty() || super::owner(session.owner()).is_some_and(|user| users.contains(user))
+    };
     let sessions = control.store.sessions().all();
     let killed = sessions.iter().filter(|session| is_meant(session)).map(|session| session.id()).collect();
     control.kill(&killed)

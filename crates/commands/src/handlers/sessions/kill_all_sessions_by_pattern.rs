@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use bson::spec::BinarySubtype;
 use bson::{RawBsonRef, RawDocument, Uuid};
 use document::elements;
-use transaction::Session;
+use transaction::KnownSession;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -72,7 +72,7 @@ pub(crate) fn run(
         arguments.generic(field)?;
     }
     let sessions = control.store.sessions().all();
-    killed.retain(|id| control.store.sessions().find(*id).is_some());
+    killed.retain(|id| control.store.sessions().knows(*id));
     for session in &sessions {
         control.operation.check_interrupt()?;
         if names_all || matches_any((access, writing), &patterns, session)? {
@@ -82,7 +82,7 @@ pub(crate) fn run(
     control.kill(&killed)
 }
 
-fn matches_any(users: (&AccessControl, &Writing), patterns: &[Pattern], session: &Session) -> Result<bool> {
+fn matches_any(users: (&AccessControl, &Writing), patterns: &[Pattern], session: &KnownSession) -> Result<bool> {
     for pattern in patterns {
         if pattern.matches(users, session)? {
             return Ok(true);
@@ -115,11 +115,11 @@ impl Pattern {
         Ok(pattern)
     }
 
-    fn matches(&self, (access, writing): (&AccessControl, &Writing), session: &Session) -> Result<bool> {
+    fn matches(&self, (access, writing): (&AccessControl, &Writing), session: &KnownSession) -> Result<bool> {
         if self.session.is_some_and(|id| id != session.id()) {
             return Ok(false);
         }
-        let owner = super::owner(session);
+        let owner = super::owner(session.owner());
         let is_owner = |is: &dyn Fn(&UserName) -> bool| owner.is_some_and(is);
         let is_digest = |digest: &Digest| is_owner(&|user| authentication::hash(&user.to_string()) == *digest);
         if !self.digest.as_ref().is_none_or(is_digest) {

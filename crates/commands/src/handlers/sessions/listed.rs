@@ -45,7 +45,7 @@ pub(crate) fn documents(
         if number % PER_CHECK == 0 {
             check()?;
         }
-        let owner = owner(session);
+        let owner = owner(session.owner());
         if !is_wanted(owner) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The Python files of `tests/`: several at once, each with its own pytest, and in which order.
+//! The files of `tests/` that a runner runs: several at once, each in a process of its own, and in which order.
 //!
 //! Called by `driver_tests`. Every file starts servers of its own, so files do not disturb each other, but for the processors' time. What mostly waits
 //! begins first, beside the others. What measures memory or counts threads, connections or times of its own runs alone when those have ended.
@@ -14,6 +14,7 @@ use crate::test_run::Ended;
 
 /// They mostly wait, or last long: they begin first.
 const FIRST: &[&str] = &[
+    "tests/crash/test_replica_set.py",
     "tests/drivers/test_staying_connected.py",
     "tests/crash/test_kill.py",
     "tests/drivers/test_other_drivers.py",
@@ -24,6 +25,8 @@ const FIRST: &[&str] = &[
 ];
 /// What the name of a file begins with that measures what others would disturb.
 const ALONE: &[&str] = &["test_memory", "test_admission"];
+/// What the name of a file ends with that Node's runner runs; the others are pytest's.
+pub(crate) const NODE_ENDING: &str = ".test.mjs";
 /// So many of the slowest are named at the end.
 const SLOWEST_SHOWN: usize = 10;
 
@@ -35,21 +38,21 @@ pub(crate) struct Ran {
     pub(crate) took: Duration,
 }
 
-/// Runs all files with pytest as `command` gives it, `at_once` of them at a time; prints each one's output when it ends.
+/// Runs all files, each with what `command` gives for it, `at_once` of them at a time; prints each one's output when it ends.
 ///
 /// # Errors
 /// A file that is named here is not there, or a program cannot be run.
 pub(crate) fn run(
     root: &Path,
     at_once: usize,
-    command: impl Fn() -> Command + Sync,
+    command: impl Fn(&Path) -> Command + Sync,
     count: impl Fn(&Ran) -> Ended + Sync,
 ) -> Result<Ended, String> {
     let (beside, alone) = in_order(&found(root)?)?;
     let total = Mutex::new((Ended::default(), Vec::new()));
     let run_one = |file: &PathBuf| -> Result<(), String> {
-        println!("> pytest {}", file.display());
-        let ran = run_file(&mut command(), file)?;
+        println!("> {}", file.display());
+        let ran = run_file(&mut command(file), file)?;
         println!("{}", ran.output);
         let ended = count(&ran);
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +71,7 @@ pub(crate) fn run(
     Ok(ended)
 }
 
-/// Every `test_*.py`, by its path from the root.
+/// Every `test_*.py` and `*.test.mjs`, by its path from the root.
 fn found(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut folders = vec![root.join("tests")];
@@ -78,7 +81,7 @@ fn found(root: &Path) -> Result<Vec<PathBuf>, String> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.starts_with("test_") && name.ends_with(".py") {
+            } else if name.starts_with("test_") && name.ends_with(".py") || name.ends_with(NODE_ENDING) {
                 files.push(path.strip_prefix(root).unwrap_or(&path).to_owned());
             }
         }
@@ -91,7 +94,7 @@ fn found(root: &Path) -> Result<Vec<PathBuf>, String> {
 fn in_order(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), String> {
     let is_named = |name: &&str| files.iter().any(|file| file == Path::new(name));
     if let Some(missing) = FIRST.iter().find(|name| !is_named(name)) {
-        return Err(format!("{missing} is to begin first and does not exist (crates/xtask/src/python_files.rs)"));
+        return Err(format!("{missing} is to begin first and does not exist (crates/xtask/src/suite_files.rs)"));
     }
     let is_alone = |file: &PathBuf| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -163,13 +166,17 @@ mod tests {
     #[test]
     fn files_are_found_run_and_counted() {
         let root = std::env::temp_dir().join(format!("python-files-{}", std::process::id()));
-        let names = FIRST.iter().copied().chain(["tests/pymongo/test_find.py", "tests/pymongo/test_memory.py"]);
-        for name in names.chain(["tests/pymongo/helpers.py"]) {
+        let names = FIRST.iter().copied().chain([
+            "tests/pymongo/test_find.py",
+            "tests/pymongo/test_memory.py",
+            "tests/node/a.test.mjs",
+        ]);
+        for name in names.chain(["tests/pymongo/helpers.py", "tests/node/helpers.mjs"]) {
             let path = root.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let shell = || {
+        let shell = |_: &Path| {
             let mut command = Command::new("sh");
             command.args(["-c", "echo ran $0; case $0 in *find*) exit 1;; esac"]);
             command
@@ -182,7 +189,7 @@ mod tests {
         };
         let ended = run(&root, 3, shell, count);
         fs::remove_dir_all(&root).unwrap();
-        let tally = Tally { passed: FIRST.len() + 1, failed: 1, skipped: 0 };
+        let tally = Tally { passed: FIRST.len() + 2, failed: 1, skipped: 0 };
         assert_eq!(ended, Ok(Ended { tally, failures: "tests/pymongo/test_find.py".to_owned() }));
     }
 
