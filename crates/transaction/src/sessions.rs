@@ -35,7 +35,8 @@ use crate::set_aside_work::SetAsideWork;
 use crate::store::Store;
 pub(crate) use record::NumberUse;
 use record::SessionRecord;
-use shard::{Aside, Shard};
+use session::Aside;
+use shard::Shard;
 
 /// Most sessions at once, as in MongoDB (`maxSessions`).
 const SESSIONS_MAX: usize = 1_000_000;
@@ -118,22 +119,28 @@ impl SessionTable {
                 session.touch(now);
                 return Ok(session.clone());
             }
-            if shard.is_aside(id) && stored.is_none() {
-                // Nobody changes a record that is not here, and the others of the shard need not wait for the disk.
+            let turn = shard.turn();
+            let record = stored.take_if(|(read_in, _)| *read_in == turn);
+            if shard.is_aside(id) && record.is_none() {
+                // The others of the shard need not wait for the disk; who was faster may have changed and stored it anew.
                 drop(shard);
-                stored = Some(self.read_stored(id)?);
+                stored = Some((turn, self.read_stored(id)?));
                 continue;
             }
             may_begin(&mut shard)?;
-            let memory = self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES);
-            let session = Arc::new(Session::new(id, now, memory));
-            match (shard.take_aside(id), stored) {
-                (Some(aside), Some(record)) => go_on(&session, aside, record),
+            let session = self.begun(id, now);
+            match (shard.take_aside(id), record) {
+                (Some(aside), Some((_, record))) => go_on(&session, aside, record),
                 _ => drop(self.count.fetch_add(1, Ordering::Relaxed)),
             }
             shard.insert(session.clone());
             return Ok(session);
         }
+    }
+
+    /// A session without a record.
+    fn begun(&self, id: Uuid, last_use: Duration) -> Arc<Session> {
+        Arc::new(Session::new(id, last_use, self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES)))
     }
 
     /// What the tree has of a session that is set aside; nothing if that was lost.
@@ -190,19 +197,14 @@ impl SessionTable {
     pub fn end(&self, id: Uuid) -> Option<Arc<Session>> {
         let removed = {
             let mut shard = self.shard(id).lock();
-            let aside = shard.take_aside(id);
-            let of_aside = aside.map(|aside| self.without_record(id, aside.last_use));
+            // In the place of one that is set aside, so that the next checkpoint takes it out of the tree.
+            let of_aside = shard.take_aside(id).map(|aside| self.begun(id, aside.last_use));
             shard.remove(id).or(of_aside)?
         };
         self.count.fetch_sub(1, Ordering::Relaxed);
         removed.end();
         self.changed(&removed);
         Some(removed)
-    }
-
-    /// In the place of a session that is set aside and ends: the next checkpoint takes it out of the tree.
-    fn without_record(&self, id: Uuid, last_use: Duration) -> Arc<Session> {
-        Arc::new(Session::new(id, last_use, self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES)))
     }
 
     /// The sessions that have not been used for `timeout`.

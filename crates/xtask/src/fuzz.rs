@@ -69,21 +69,13 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
 
 /// The folder of the built programs.
 fn build(root: &Path) -> Result<PathBuf, String> {
-    let host = host()?;
+    let host = step::host()?;
     let folder = driver_tests::target_folder(root).join("fuzz");
     let mut command = step::cargo(&["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml"]);
     command.args(["--target", &host]).arg("--target-dir").arg(&folder).current_dir(root);
     command.env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
     step::run(&mut command)?;
     Ok(folder.join(host).join("release"))
-}
-
-/// The platform that is compiled for; naming it keeps the flags from build scripts.
-fn host() -> Result<String, String> {
-    let output = Command::new("rustc").arg("-vV").output().map_err(|error| format!("cannot start rustc: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
 }
 
 /// Begins with the corpus that is kept in the repository; what it finds interesting goes beside the build.

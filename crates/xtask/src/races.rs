@@ -5,7 +5,7 @@
 //! of what it has not seen it would tell races that are none. That wants the library's sources, which are installed if
 //! they are missing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::test_run::{Ended, Tally, cargo_line, run_counted};
@@ -35,7 +35,7 @@ pub(crate) fn test(root: &Path) -> Result<Ended, String> {
         println!("SKIPPED: data races, because rustup cannot install the sources of the standard library (rust-src)");
         return Ok(Ended::from(Tally { skipped: 1, ..Tally::default() }));
     }
-    let (ended, succeeded) = run_counted(&mut command(root, &target()?), cargo_line, failures::OF_CARGO)?;
+    let (ended, succeeded) = run_counted(&mut command(root, &step::host()?), cargo_line, failures::OF_CARGO)?;
     match ended.tally {
         Tally { passed: 0, failed: 0, .. } => Err("they could not be built".to_owned()),
         Tally { failed: 0, .. } if !succeeded => Err("a race was found".to_owned()),
@@ -52,7 +52,8 @@ fn command(root: &Path, target: &str) -> Command {
 }
 
 fn has_sources() -> Result<bool, String> {
-    let sources = sysroot()?.join("lib/rustlib/src/rust/library/std/Cargo.toml");
+    let sources = Path::new(step::ask_compiler(&["--print", "sysroot"])?.trim())
+        .join("lib/rustlib/src/rust/library/std/Cargo.toml");
     if !sources.is_file() {
         // Where it fails, or there is no rustup, they are still missing.
         let _tried = step::run(Command::new("rustup").args(["component", "add", "rust-src"]));
@@ -60,33 +61,10 @@ fn has_sources() -> Result<bool, String> {
     Ok(sources.is_file())
 }
 
-/// What the compiler builds for by itself. It must be named: only then are programs of the build itself left alone.
-fn target() -> Result<String, String> {
-    let about = ask_compiler(&["-vV"])?;
-    let target = about.lines().find_map(|line| line.strip_prefix("host: "));
-    target.map(str::to_owned).ok_or_else(|| format!("the compiler does not say what it builds for: {about}"))
-}
-
-fn sysroot() -> Result<PathBuf, String> {
-    Ok(PathBuf::from(ask_compiler(&["--print", "sysroot"])?.trim()))
-}
-
-fn ask_compiler(arguments: &[&str]) -> Result<String, String> {
-    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(compiler).args(arguments).output().map_err(|error| format!("rustc: {error}"))?;
-    String::from_utf8(output.stdout).map_err(|error| format!("rustc: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::workspace;
-
-    #[test]
-    fn the_compiler_says_what_it_builds_for_and_where_it_is() {
-        let target = target().unwrap();
-        assert!(target.contains('-') && sysroot().unwrap().is_dir(), "{target}");
-    }
 
     #[test]
     fn what_is_built_with_a_sanitizer_is_kept_apart() {

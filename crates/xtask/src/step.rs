@@ -33,6 +33,26 @@ pub fn is_installed(program: &str, version_argument: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// The platform that is compiled for. A build that names it keeps its flags from build scripts.
+///
+/// # Errors
+/// The compiler cannot be started, or does not say it.
+pub(crate) fn host() -> Result<String, String> {
+    let about = ask_compiler(&["-vV"])?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+}
+
+/// What `rustc` answers.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn ask_compiler(arguments: &[&str]) -> Result<String, String> {
+    let mut compiler = Command::new("rustc");
+    let output = compiler.args(arguments).output().map_err(|error| cannot_start(&compiler, &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Prints a program that is about to be run.
 pub(crate) fn announce(command: &Command) {
     eprintln!("> {}", show(command));
@@ -46,4 +66,15 @@ fn show(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_says_what_it_builds_for_and_where_it_is() {
+        let (host, sysroot) = (host().unwrap(), ask_compiler(&["--print", "sysroot"]).unwrap());
+        assert!(host.contains('-') && std::path::Path::new(sysroot.trim()).is_dir(), "{host}");
+    }
 }

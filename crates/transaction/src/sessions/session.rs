@@ -37,17 +37,24 @@ pub struct Session {
     memory: Mutex<MemoryReservation>,
 }
 
+/// What is kept of a session whose record is in the tree.
+#[derive(Clone, Debug)]
+pub(super) struct Aside {
+    /// By the monotonic clock.
+    pub(super) last_use: Duration,
+    pub(super) owner: Option<Owner>,
+}
+
 /// What is known of a session without its record.
 #[derive(Clone, Debug)]
 pub struct KnownSession {
     id: Uuid,
-    last_use: Duration,
-    owner: Option<Owner>,
+    aside: Aside,
 }
 
 impl KnownSession {
-    pub(super) fn new(id: Uuid, last_use: Duration, owner: Option<Owner>) -> KnownSession {
-        KnownSession { id, last_use, owner }
+    pub(super) fn new(id: Uuid, aside: Aside) -> KnownSession {
+        KnownSession { id, aside }
     }
 
     /// `lsid.id`.
@@ -57,12 +64,12 @@ impl KnownSession {
 
     /// When it was last used, by the monotonic clock.
     pub fn last_use(&self) -> Duration {
-        self.last_use
+        self.aside.last_use
     }
 
     /// Whose it is.
     pub fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
+        self.aside.owner.as_ref()
     }
 }
 
@@ -101,9 +108,9 @@ impl Session {
         self.owner.get()
     }
 
-    /// What is known of it.
-    pub fn known(&self) -> KnownSession {
-        KnownSession::new(self.id, self.last_use(), self.owner().cloned())
+    /// What is kept of it when it is set aside.
+    pub(super) fn aside(&self) -> Aside {
+        Aside { last_use: self.last_use(), owner: self.owner().cloned() }
     }
 
     pub(crate) fn touch(&self, now: Duration) {

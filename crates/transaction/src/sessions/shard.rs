@@ -10,30 +10,25 @@ use std::time::Duration;
 use bson::Uuid;
 use platform::MemoryReservation;
 
-use super::session::{KnownSession, Owner, Session};
+use super::session::{Aside, KnownSession, Session};
 
 /// What a session takes that is set aside, with its places in the map.
 const ASIDE_BYTES: u64 = 2 * size_of::<(Uuid, Aside)>() as u64;
 /// Such a part of those that could make room does so at a time, the oldest.
 const MOVED_SHARE: usize = 8;
 
-/// What is kept of a session whose record is in the tree.
-pub(super) struct Aside {
-    /// By the monotonic clock.
-    pub(super) last_use: Duration,
-    pub(super) owner: Option<Owner>,
-}
-
 pub(super) struct Shard {
     here: HashMap<Uuid, Arc<Session>>,
     aside: HashMap<Uuid, Aside>,
+    /// How often one was set aside.
+    turns: u64,
     /// Counts those that are set aside; the others count themselves.
     memory: MemoryReservation,
 }
 
 impl Shard {
     pub(super) fn new(memory: MemoryReservation) -> Shard {
-        Shard { here: HashMap::new(), aside: HashMap::new(), memory }
+        Shard { here: HashMap::new(), aside: HashMap::new(), turns: 0, memory }
     }
 
     pub(super) fn get(&self, id: Uuid) -> Option<&Arc<Session>> {
@@ -55,7 +50,13 @@ impl Shard {
     /// Sets a session aside whose record is in the tree as it is.
     pub(super) fn set_aside(&mut self, id: Uuid, aside: Aside) {
         self.aside.insert(id, aside);
+        self.turns += 1;
         self.count();
+    }
+
+    /// Another one when a session was set aside meanwhile, perhaps one that was here and has changed.
+    pub(super) fn turn(&self) -> u64 {
+        self.turns
     }
 
     /// The session of this id is not set aside any more.
@@ -76,8 +77,8 @@ impl Shard {
 
     /// All of them.
     pub(super) fn known(&self) -> impl Iterator<Item = KnownSession> {
-        let aside = self.aside.iter().map(|(id, aside)| KnownSession::new(*id, aside.last_use, aside.owner.clone()));
-        self.here.values().map(|session| session.known()).chain(aside)
+        let aside = self.aside.iter().map(|(id, aside)| KnownSession::new(*id, aside.clone()));
+        self.here.values().map(|session| KnownSession::new(session.id(), session.aside())).chain(aside)
     }
 
     /// Those that nobody uses and whose last use is so.
@@ -97,11 +98,7 @@ impl Shard {
     pub(super) fn set_stored_aside(&mut self) -> usize {
         let oldest = self.oldest_unused(Session::is_stored);
         let taken: Vec<_> = oldest.iter().filter_map(|id| self.here.remove(id)).collect();
-        for session in &taken {
-            let aside = Aside { last_use: session.last_use(), owner: session.owner().cloned() };
-            self.aside.insert(session.id(), aside);
-        }
-        self.count();
+        taken.iter().for_each(|session| self.set_aside(session.id(), session.aside()));
         taken.len()
     }
 
